@@ -1,0 +1,52 @@
+"""Writing so that a reader sees the old state or the new one, never half of it."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace ``path`` by ``data`` in one step.
+
+    The bytes go to a temporary file beside ``path`` that is flushed to the disk and then renamed.
+    Raises OSError and leaves an existing ``path`` untouched and no temporary file behind.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+@contextmanager
+def atomic_folder(destination: Path) -> Iterator[Path]:
+    """Give a temporary folder that becomes ``destination`` when the block ends without an error.
+
+    On any exception, Cancelled included, the temporary folder is removed and an existing
+    ``destination`` stays as it was. Leftovers of a killed run are named ``.NAME.*.part``.
+    """
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    working = Path(tempfile.mkdtemp(dir=destination.parent, prefix=f".{destination.name}.", suffix=".part"))
+    try:
+        os.chmod(working, 0o755)
+        yield working
+        if destination.exists():
+            replaced = working.with_suffix(".old")
+            os.replace(destination, replaced)
+            os.replace(working, destination)
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:
+            os.replace(working, destination)
+    except BaseException:
+        shutil.rmtree(working, ignore_errors=True)
+        raise
