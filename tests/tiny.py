@@ -1,0 +1,141 @@
+"""Random models of a few layers, built in milliseconds, and whole model folders to load."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+VOCABULARY = 288
+"""256 bytes, 29 merges and three special tokens."""
+
+_END, _USER, _STOP = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>' + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+_COMMON: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 4096,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "bos_token_id": VOCABULARY - 3,
+    "eos_token_id": VOCABULARY - 1,
+}
+
+_FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    # Qwen2 has no head_dim of its own: hidden_size / num_attention_heads.
+    "qwen2": {"num_attention_heads": 2, "num_key_value_heads": 1},
+    "qwen3": {},
+    "gemma2": {"query_pre_attn_scalar": 32},
+    "gemma3_text": {"sliding_window": 16, "sliding_window_pattern": 3},
+    "mamba": {
+        "state_size": 8, "conv_kernel": 4, "use_bias": False, "use_conv_bias": True, "time_step_rank": 4,
+    },
+    "qwen3_next": {
+        "num_hidden_layers": 4, "linear_num_value_heads": 4, "linear_num_key_heads": 2,
+        "linear_key_head_dim": 32, "linear_value_head_dim": 32, "linear_conv_kernel_dim": 4,
+        "num_experts": 0, "num_experts_per_tok": 1, "decoder_sparse_step": 1,
+        "shared_expert_intermediate_size": 32, "mlp_only_layers": [], "moe_intermediate_size": 32,
+        "partial_rotary_factor": 1.0, "full_attention_interval": 4,
+    },
+    "deepseek_v2": {
+        "num_key_value_heads": 4, "moe_intermediate_size": 32, "q_lora_rank": None, "kv_lora_rank": 32,
+        "qk_rope_head_dim": 16, "qk_nope_head_dim": 16, "v_head_dim": 32, "n_routed_experts": 4,
+        "n_shared_experts": 1, "num_experts_per_tok": 1, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+        "attention_bias": False,
+        "rope_scaling": {
+            "type": "yarn", "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1,
+        },
+    },
+}  # fmt: skip
+
+
+def tiny_config(family: str = "llama", **overrides: Any) -> dict[str, Any]:
+    """``config.json`` of a tiny model; ``family`` is a model file of mlx_lm."""
+    return {"model_type": family, **_COMMON, **_FAMILIES.get(family, {}), **overrides}
+
+
+def tiny_model(family: str = "llama", *, seed: int = 0, **overrides: Any) -> Any:
+    """A random float32 model, evaluated on the calling thread; the same seed gives the same weights."""
+    import mlx.core as mx
+    from mlx.utils import tree_flatten, tree_unflatten
+
+    config = tiny_config(family, **overrides)
+    module = import_module(f"mlx_lm.models.{family}")
+    mx.random.seed(seed)
+    model = module.Model(module.ModelArgs.from_dict(config))
+    # Larger than the usual initial weights: the attention of the random model is not flat then.
+    grown = [
+        (name, value * 3 if name.endswith(("q_proj.weight", "k_proj.weight")) else value)
+        for name, value in tree_flatten(model.parameters())
+    ]
+    model.update(tree_unflatten(grown))
+    model.eval()
+    mx.eval(model.parameters())
+    return model
+
+
+def write_tokenizer(folder: Path, *, chat_template: str | None = CHAT_TEMPLATE) -> None:
+    """Write a byte-level ``tokenizer.json`` and its ``tokenizer_config.json``."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    joined = "heinreantheronatenoresisitalarstndoungtimeteedaslevetodene"
+    pairs = [joined[start : start + 2] for start in range(0, len(joined), 2)]
+    vocabulary = {token: index for index, token in enumerate([*letters, *pairs])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[(pair[0], pair[1]) for pair in pairs]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token in (_END, _USER, _STOP)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    words: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": _END,
+        "eos_token": _STOP,
+        "model_max_length": 4096,
+        "clean_up_tokenization_spaces": False,
+    }
+    if chat_template is not None:
+        words["chat_template"] = chat_template
+    (folder / "tokenizer_config.json").write_text(json.dumps(words))
+
+
+def tiny_folder(
+    path: Path,
+    family: str = "llama",
+    *,
+    seed: int = 0,
+    chat_template: str | None = CHAT_TEMPLATE,
+    bits: int | None = None,
+    **overrides: Any,
+) -> Path:
+    """Write a complete model folder and return it; ``bits`` quantizes the weights in groups of 32."""
+    import mlx.core as mx
+    import mlx.nn as nn
+    from mlx.utils import tree_flatten
+
+    path.mkdir(parents=True, exist_ok=True)
+    config = tiny_config(family, **overrides)
+    model = tiny_model(family, seed=seed, **overrides)
+    if bits is not None:
+        nn.quantize(model, group_size=32, bits=bits)
+        config["quantization"] = {"group_size": 32, "bits": bits}
+    (path / "config.json").write_text(json.dumps(config))
+    weights = dict(tree_flatten(model.parameters()))
+    mx.save_safetensors(str(path / "model.safetensors"), weights, metadata={"format": "mlx"})
+    write_tokenizer(path, chat_template=chat_template)
+    return path
