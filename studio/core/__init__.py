@@ -1,0 +1,1 @@
+"""What the studio knows without a screen. Nothing here imports Qt."""

@@ -1,0 +1,114 @@
+"""How the cache grew: one row of numbers per token count, kept as growing columns."""
+
+from typing import Any
+
+import numpy as np
+
+from veloxquant_mlx.steps import PrefillStep, Step, TokenStep
+from veloxquant_mlx.telemetry import BYTE_KINDS, CacheSnapshot
+
+_FIRST_CAPACITY = 1024
+
+_COLUMNS: dict[str, Any] = {
+    "tokens": np.uint32,
+    **dict.fromkeys(BYTE_KINDS, np.uint64),
+    "resident": np.uint64,
+    "reference": np.uint64,
+    "active_memory": np.uint64,
+    "frontier": np.float32,
+}
+
+
+class History:
+    """The columns of one conversation, filled from the steps of its replies.
+
+    ``tokens`` rises strictly from row to row. The kinds of BYTE_KINDS and ``reference`` are counted
+    bytes over all slots, ``resident`` and ``active_memory`` measured bytes; ``frontier`` is the smallest
+    flush frontier of the slots in tokens, NaN where no slot reports one.
+
+    A cache that was rewound or filled anew does not leave the rows of its former self behind: a
+    prefill that starts at token count S drops the rows beyond S, and any snapshot drops the rows at and
+    beyond its own token count.
+    """
+
+    def __init__(self) -> None:
+        self._version = 0
+        self.clear()
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return self._rows
+
+    @property
+    def version(self) -> int:
+        """Rises with every change; equal versions mean equal contents."""
+        return self._version
+
+    @property
+    def snapshot(self) -> CacheSnapshot | None:
+        """The newest snapshot, for views per slot."""
+        return self._snapshot
+
+    @property
+    def turn_marks(self) -> tuple[int, ...]:
+        """Token counts at which a reply began, rising."""
+        return tuple(self._marks)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Column name -> read-only view of its rows, valid until the next change."""
+        views = {name: column[: self._rows] for name, column in self._data.items()}
+        for view in views.values():
+            view.flags.writeable = False
+        return views
+
+    def append(self, step: Step) -> None:
+        """Take in the snapshot of one step."""
+        snapshot = step.snapshot
+        starts_prefill = isinstance(step, PrefillStep) and not self._in_prefill
+        if isinstance(step, PrefillStep) and starts_prefill:
+            self._cut(max(0, snapshot.tokens - step.done) + 1)
+        self._in_prefill = isinstance(step, PrefillStep)
+        self._cut(snapshot.tokens)
+        if isinstance(step, TokenStep) and step.count == 1:
+            mark = max(0, snapshot.tokens - 1)
+            if not self._marks or self._marks[-1] < mark:
+                self._marks.append(mark)
+        self._write(snapshot)
+        self._snapshot = snapshot
+        self._version += 1
+
+    def clear(self) -> None:
+        """Forget everything, as for a new conversation. Releases the columns."""
+        self._data = {name: np.empty(_FIRST_CAPACITY, dtype) for name, dtype in _COLUMNS.items()}
+        self._rows = 0
+        self._marks: list[int] = []
+        self._snapshot: CacheSnapshot | None = None
+        self._in_prefill = False
+        self._version += 1
+
+    def _cut(self, tokens: int) -> None:
+        """Drop the rows at and beyond a token count, and the marks beyond it."""
+        if self._rows and int(self._data["tokens"][self._rows - 1]) >= tokens:
+            self._rows = int(np.searchsorted(self._data["tokens"][: self._rows], tokens))
+        while self._marks and self._marks[-1] >= tokens:
+            self._marks.pop()
+
+    def _write(self, snapshot: CacheSnapshot) -> None:
+        if self._rows == len(self._data["tokens"]):
+            self._data = {name: _doubled(column) for name, column in self._data.items()}
+        row, data, layers = self._rows, self._data, snapshot.layers
+        data["tokens"][row] = snapshot.tokens
+        for kind in BYTE_KINDS:
+            data[kind][row] = sum(getattr(layer.counted, kind) for layer in layers)
+        data["resident"][row] = snapshot.resident_bytes
+        data["reference"][row] = snapshot.reference_bytes
+        data["active_memory"][row] = snapshot.active_memory
+        frontier = snapshot.gauge("frontier")
+        data["frontier"][row] = np.nan if frontier is None else frontier
+        self._rows += 1
+
+
+def _doubled(column: np.ndarray) -> np.ndarray:
+    grown = np.empty(2 * len(column), column.dtype)
+    grown[: len(column)] = column
+    return grown
