@@ -35,6 +35,15 @@ class History:
         self._version = 0
         self.clear()
 
+    def clear(self) -> None:
+        """Forget everything, as for a new conversation. Releases the columns."""
+        self._data = {name: np.empty(_FIRST_CAPACITY, dtype) for name, dtype in _COLUMNS.items()}
+        self._rows = 0
+        self._marks: list[int] = []
+        self._snapshot: CacheSnapshot | None = None
+        self._in_prefill = False
+        self._version += 1
+
     def __len__(self) -> int:
         """Number of rows."""
         return self._rows
@@ -75,15 +84,6 @@ class History:
                 self._marks.append(mark)
         self._write(snapshot)
         self._snapshot = snapshot
-        self._version += 1
-
-    def clear(self) -> None:
-        """Forget everything, as for a new conversation. Releases the columns."""
-        self._data = {name: np.empty(_FIRST_CAPACITY, dtype) for name, dtype in _COLUMNS.items()}
-        self._rows = 0
-        self._marks: list[int] = []
-        self._snapshot: CacheSnapshot | None = None
-        self._in_prefill = False
         self._version += 1
 
     def _cut(self, tokens: int) -> None:
