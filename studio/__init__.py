@@ -1,1 +1,1 @@
-"""The studio: a window that shows what a KV-cache setting does to memory and to answers."""
+"""VeloxQuant Studio: the desktop app over ``veloxquant_mlx``."""

@@ -1,0 +1,1 @@
+"""The catalogue of methods: every ``NAME_cache.py`` here declares one, nothing else lists it."""

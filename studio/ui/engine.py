@@ -1,0 +1,354 @@
+"""The Qt handle on a session that lives on its own thread. The only file that knows threads.
+
+Commands go down as queued signals; steps come up through a deque that the window's timer drains; rare
+events are signals of the Engine. MLX's streams belong to the thread that made them, so the model is
+loaded, used and dropped on the one worker thread, which lives as long as the app.
+"""
+
+import contextlib
+import logging
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, QThread, Signal, Slot
+
+from veloxquant_mlx.errors import Cancelled, VeloxQuantError
+from veloxquant_mlx.progress import Progress
+from veloxquant_mlx.steps import FinishedStep, Step, TokenStep
+
+if TYPE_CHECKING:
+    from studio.core.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    path: str
+    with_transcript: bool
+    history: Any
+
+
+class _Worker(QObject):
+    """Runs on the worker thread. Imports MLX there, after the first window is on the screen."""
+
+    methods_ready = Signal(object)
+    models_found = Signal(object)
+    progress = Signal(object, str)
+    loaded = Signal(object)
+    unloaded = Signal()
+    plan_changed = Signal(object)
+    started = Signal(str)
+    finished = Signal(object)
+    failed = Signal(str, str, str)
+    exported = Signal(str)
+    cancelled = Signal(str)
+    state_changed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: deque[Step] = deque()
+        self.exports: deque[_Export] = deque()
+        self._session: Session | None = None
+        self._opened: list[Path] = []
+
+    @Slot()
+    def prepare(self) -> None:
+        """Import what is heavy and tell the catalogue of methods."""
+        with self._edge("cache", "starting the engine"):
+            from studio.core.session import Session
+            from veloxquant_mlx.config import methods
+
+            known = methods()
+            self._session = Session(next(iter(known.values()))())
+            self.methods_ready.emit(known)
+        self.state_changed.emit("idle")
+
+    @Slot()
+    def find(self) -> None:
+        with self._edge("models", "looking for models"):
+            from veloxquant_mlx.models.find import find_models
+
+            self.models_found.emit(find_models(self._opened))
+
+    @Slot(str, object)
+    def load(self, path: str, stop: threading.Event) -> None:
+        def work(session: "Session", progress: Progress) -> None:
+            self._opened.append(Path(path))
+            self.loaded.emit(session.load(Path(path), progress))
+
+        self._long("models", "loading the model", work, stop)
+
+    @Slot(object)
+    def fetch_starter(self, stop: threading.Event) -> None:
+        def work(session: "Session", progress: Progress) -> None:
+            from veloxquant_mlx.models.starter import starter_model
+
+            folder = starter_model(progress)
+            self.loaded.emit(session.load(folder, progress))
+
+        self._long("models", "fetching the starter model", work, stop)
+        self.find()
+
+    @Slot(str, object)
+    def import_gguf(self, path: str, stop: threading.Event) -> None:
+        def work(session: "Session", progress: Progress) -> None:
+            from veloxquant_mlx.models.gguf import import_gguf
+
+            folder = import_gguf(Path(path), progress=progress)
+            self.loaded.emit(session.load(folder, progress))
+
+        self._long("models", "importing the file", work, stop)
+        self.find()
+
+    @Slot()
+    def unload(self) -> None:
+        with self._edge("models", "unloading the model"):
+            self._ready().unload()
+            self.unloaded.emit()
+
+    @Slot(object)
+    def configure(self, config: Any) -> None:
+        with self._edge("cache", "applying the cache setting"):
+            plan = self._ready().configure(config)
+            if plan is not None:
+                self.plan_changed.emit(plan)
+
+    @Slot()
+    def new_chat(self) -> None:
+        with self._edge("chat", "starting a new chat"):
+            self._ready().new_chat()
+
+    @Slot(str, object)
+    def reply(self, prompt: str, stop: threading.Event) -> None:
+        self._answer("reply", lambda session: session.reply(prompt, stop=stop.is_set))
+
+    @Slot(object)
+    def regenerate(self, stop: threading.Event) -> None:
+        self._answer("regenerate", lambda session: session.regenerate(stop=stop.is_set))
+
+    @Slot()
+    def serve_exports(self) -> None:
+        """Write the reports asked for; also called between the tokens of a reply."""
+        while self.exports:
+            wanted = self.exports.popleft()
+            with self._edge("export", "writing the report"):
+                from studio.core.export import export_report
+
+                export_report(
+                    self._ready(), Path(wanted.path), wanted.history, with_transcript=wanted.with_transcript
+                )
+                self.exported.emit(wanted.path)
+
+    def _answer(self, kind: str, begin: Callable[["Session"], Iterator[Step]]) -> None:
+        with self._edge("chat", "writing the reply"):
+            steps = begin(self._ready())
+            self.state_changed.emit("prefill")
+            self.started.emit(kind)
+            writing = False
+            with contextlib.closing(steps):  # type: ignore[type-var]
+                for step in steps:
+                    self.steps.append(step)
+                    if not writing and isinstance(step, TokenStep):
+                        writing = True
+                        self.state_changed.emit("generating")
+                    if isinstance(step, FinishedStep):
+                        self.finished.emit(step)
+                    if self.exports:
+                        self.serve_exports()
+        self.state_changed.emit("idle")
+
+    def _long(
+        self, where: str, doing: str, work: Callable[["Session", Progress], None], stop: threading.Event
+    ) -> None:
+        """Run work that tells its progress and can be cancelled."""
+
+        def progress(share: float | None, words: str) -> None:
+            if stop.is_set():
+                raise Cancelled
+            self.progress.emit(share, words)
+
+        self.state_changed.emit("loading")
+        with self._edge(where, doing):
+            session = self._ready()
+            had_model = session.model is not None
+            try:
+                work(session, progress)
+            finally:
+                if had_model and session.model is None:
+                    self.unloaded.emit()
+        self.state_changed.emit("idle")
+
+    def _ready(self) -> "Session":
+        if self._session is None:
+            raise VeloxQuantError("The engine could not start; see the log, then start the app again.")
+        return self._session
+
+    @contextlib.contextmanager
+    def _edge(self, where: str, doing: str) -> Iterator[None]:
+        """The thread's edge: every failure becomes one sentence on the screen and details in the log."""
+        try:
+            yield
+        except Cancelled:
+            self.cancelled.emit(where)
+        except VeloxQuantError as error:
+            _log.warning("%s: %s", doing, error, exc_info=error.__cause__ is not None)
+            self.failed.emit(where, str(error), traceback.format_exc())
+        except MemoryError:
+            _log.exception(doing)
+            sentence = f"The machine ran out of memory while {doing}; choose a smaller setting or a shorter context."
+            self.failed.emit(where, sentence, traceback.format_exc())
+        except Exception as error:
+            _log.exception(doing)
+            sentence = f"Something unexpected stopped {doing} ({type(error).__name__}); the details are in the log."
+            self.failed.emit(where, sentence, traceback.format_exc())
+
+
+class Engine(QObject):
+    """Commands return at once; everything is answered through signals on the GUI thread."""
+
+    methods_ready = Signal(object)
+    """dict of method name -> KVCacheConfig class."""
+    models_found = Signal(object)
+    """list of ModelInfo."""
+    progress = Signal(object, str)
+    """Share done (or None) and words, while loading, importing or fetching."""
+    loaded = Signal(object)
+    """LoadedInfo."""
+    unloaded = Signal()
+    plan_changed = Signal(object)
+    """Plan, after configure."""
+    started = Signal(str)
+    """``reply`` or ``regenerate``: the prompt is accepted and being read."""
+    finished = Signal(object)
+    """FinishedStep."""
+    failed = Signal(str, str, str)
+    """Where (models, chat, cache, export), one sentence, details."""
+    exported = Signal(str)
+    """Path of the report."""
+    cancelled = Signal(str)
+    """Where; the work was undone."""
+    state_changed = Signal(str)
+    """starting, idle, loading, prefill or generating."""
+
+    _prepare = Signal()
+    _find = Signal()
+    _load = Signal(str, object)
+    _fetch = Signal(object)
+    _import = Signal(str, object)
+    _unload = Signal()
+    _configure = Signal(object)
+    _new_chat = Signal()
+    _reply = Signal(str, object)
+    _regenerate = Signal(object)
+    _exports = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.state = "starting"
+        self._stop = threading.Event()
+        self._thread = QThread()
+        self._thread.setObjectName("engine")
+        self._worker = _Worker()
+        self._worker.moveToThread(self._thread)
+        worker = self._worker
+        for down, slot in (
+            (self._prepare, worker.prepare), (self._find, worker.find), (self._load, worker.load),
+            (self._fetch, worker.fetch_starter), (self._import, worker.import_gguf),
+            (self._unload, worker.unload), (self._configure, worker.configure),
+            (self._new_chat, worker.new_chat), (self._reply, worker.reply),
+            (self._regenerate, worker.regenerate), (self._exports, worker.serve_exports),
+        ):  # fmt: skip
+            down.connect(slot)
+        # Signal to signal: a plain method would be called on the worker thread, even when queued.
+        for name in (
+            "methods_ready", "models_found", "progress", "loaded", "unloaded", "plan_changed", "started",
+            "finished", "failed", "exported", "cancelled", "state_changed",
+        ):  # fmt: skip
+            getattr(worker, name).connect(getattr(self, name))
+        self.state_changed.connect(self._note_state)
+
+    def start(self) -> None:
+        """Begin: the catalogue of methods arrives with ``methods_ready``. Connect everything before."""
+        self._thread.start()
+        self._prepare.emit()
+
+    @property
+    def busy(self) -> bool:
+        """True while a reply, a load or an import runs."""
+        return self.state not in ("idle", "starting")
+
+    def find_models(self) -> None:
+        """Look for models on disk; answered by ``models_found``."""
+        self._find.emit()
+
+    def load(self, path: str) -> None:
+        """Load a model folder; answered by ``progress`` and ``loaded``."""
+        self._load.emit(path, self._fresh_stop())
+
+    def fetch_starter(self) -> None:
+        """Get the starter model, once, and load it."""
+        self._fetch.emit(self._fresh_stop())
+
+    def import_gguf(self, path: str) -> None:
+        """Convert a .gguf file into a model folder and load it."""
+        self._import.emit(path, self._fresh_stop())
+
+    def unload(self) -> None:
+        """Give the model's memory back; a running reply is stopped first."""
+        self.stop()
+        self._unload.emit()
+
+    def configure(self, config: Any) -> None:
+        """Use another cache setting from the next reply on."""
+        self._configure.emit(config)
+
+    def new_chat(self) -> None:
+        """Forget the conversation; a running reply is stopped first."""
+        self.stop()
+        self._new_chat.emit()
+
+    def send(self, prompt: str) -> None:
+        """Answer a message; answered by ``started``, steps and ``finished``, or ``failed``."""
+        self._reply.emit(prompt, self._fresh_stop())
+
+    def regenerate(self) -> None:
+        """Answer the last message once more."""
+        self._regenerate.emit(self._fresh_stop())
+
+    def stop(self) -> None:
+        """Stop the running reply, or cancel loading or importing; looked at between tokens and blocks."""
+        self._stop.set()
+
+    def export(self, path: str, with_transcript: bool, history: Any) -> None:
+        """Write a memory report, also while a reply runs; ``history`` is a dict of copied columns."""
+        self._worker.exports.append(_Export(path, with_transcript, history))
+        self._exports.emit()
+
+    def drain(self) -> list[Step]:
+        """Steps that came since the last call, oldest first."""
+        steps = []
+        with contextlib.suppress(IndexError):
+            while True:
+                steps.append(self._worker.steps.popleft())
+        return steps
+
+    def close(self) -> None:
+        """Stop whatever runs and wait for the thread to end."""
+        self.stop()
+        self._thread.quit()
+        self._thread.wait()
+
+    def _fresh_stop(self) -> threading.Event:
+        # One event per job: a stop meant for the last job must not reach the next, nor be undone by it.
+        self._stop = threading.Event()
+        return self._stop
+
+    @Slot(str)
+    def _note_state(self, state: str) -> None:
+        self.state = state

@@ -1,0 +1,71 @@
+"""mlx_lm's own quantized cache, counted: affine groups, everything quantized at once, no exact rows."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import QuantizedKVCache
+
+from ..config import KVCacheConfig, SlotShape, param
+from ..quantizers.packing import packed_bytes
+from ..telemetry import ByteCount
+from .base import SlotCache
+
+
+@dataclass(frozen=True)
+class AffineConfig(KVCacheConfig):
+    """mlx_lm's QuantizedKVCache: min/max groups along the channels, newest token included.
+
+    Models whose attention has learned sinks refuse it; head sizes must divide by the group.
+    """
+
+    label: ClassVar[str] = "mlx_lm quantized"
+    summary: ClassVar[str] = "The quantized cache that mlx_lm ships: every row at once, no exact window."
+
+    affine_bits: int = param(
+        4, label="Bits", unit="bits", choices=(2, 3, 4, 5, 6, 8),
+        help="Bits of one code, keys and values alike.",
+    )  # fmt: skip
+    affine_group_size: int = param(
+        64, label="Group", unit="channels", choices=(32, 64, 128),
+        help="Channels that share one scale and zero point, stored at the model's own precision.",
+    )  # fmt: skip
+
+    def make_cache(self, slot: int) -> "AffineKVCache":
+        """An empty quantized cache of mlx_lm's."""
+        return AffineKVCache(group_size=self.affine_group_size, bits=self.affine_bits)
+
+    def predict(self, tokens: int, shape: SlotShape) -> ByteCount:
+        """Bytes in closed form, parameters at 16 bits; a model that computes in float32 doubles them."""
+        rows = tokens * shape.batch * shape.heads
+        dims = (shape.key_dim, shape.value_dim)
+        return ByteCount(
+            codes=sum(rows * packed_bytes(dim, self.affine_bits) for dim in dims),
+            parameters=sum(rows * -(-dim // self.affine_group_size) * 4 for dim in dims),
+        )
+
+
+class AffineKVCache(QuantizedKVCache, SlotCache):
+    """mlx_lm's QuantizedKVCache with byte counts; ``bits`` is wanted here, it selects mlx's kernel."""
+
+    def arrays(self) -> list[mx.array]:
+        """The padded codes, scales and biases of keys and values."""
+        return [] if self.keys is None else [a for _, a in tree_flatten((self.keys, self.values))]
+
+    def byte_count(self) -> ByteCount:
+        """Rows in use (counted): uint32 words are codes, the rest are parameters."""
+        codes = parameters = 0
+        for array in self.arrays():
+            used = array.nbytes // array.shape[2] * self.offset
+            if array.dtype == mx.uint32:
+                codes += used
+            else:
+                parameters += used
+        return ByteCount(codes=codes, parameters=parameters)
+
+    @property
+    def reference_bytes(self) -> int:
+        """The same rows at 16 bits (counted)."""
+        words = sum(a.size // a.shape[2] for a in self.arrays() if a.dtype == mx.uint32)
+        return words * 32 // self.bits * self.offset * 2

@@ -1,0 +1,381 @@
+"""What every cache of this project promises: mlx_lm's protocol, bytes by kind, gauges.
+
+A compressed cache is two *sides*, one for keys and one for values, that share the bookkeeping of
+the flush frontier. Rows stand in this order on both::
+
+    sinks | codes            | tail
+    0     | n_sink           | frontier ... offset
+
+Sinks and tail are exact rows at 16 bits; codes are all that exists of the rows between.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import KVCache
+
+from ..config import KVCacheConfig
+from ..errors import CacheError
+from ..quantizers.skvq import FLOAT16_MAX
+from ..telemetry import ByteCount, CacheSnapshot, LayerStats
+
+
+class Absent:
+    """A name that ``hasattr`` must not find, although the base class has it.
+
+    mlx_lm swaps caches that have ``merge`` or ``to_quantized`` for its own uncompressed or
+    differently compressed ones.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
+        raise AttributeError(f"{owner.__name__ if owner else 'This cache'} has no '{self.name}'")
+
+
+class SlotCache:
+    """Bytes and gauges that telemetry reads from a slot. No method evaluates an array."""
+
+    offset: int
+
+    def byte_count(self) -> ByteCount:
+        """Bytes by kind, counted in closed form."""
+        raise NotImplementedError
+
+    def arrays(self) -> list[mx.array]:
+        """Every array the slot holds."""
+        raise NotImplementedError
+
+    @property
+    def reference_bytes(self) -> int:
+        """Bytes of the same tokens at 16 bits, uncompressed (counted)."""
+        raise NotImplementedError
+
+    @property
+    def resident_bytes(self) -> int:
+        """Sum of ``nbytes`` of every array held (measured)."""
+        return sum(array.nbytes for array in self.arrays())
+
+    def gauges(self) -> Mapping[str, float]:
+        """The method's named numbers, as declared in its configuration class."""
+        return {}
+
+
+class Side:
+    """Keys or values of one slot: sinks, a compressed store, an exact tail.
+
+    Subclasses say what the store is: ``fit``, ``encode``, ``decoded``, ``store_bytes``, ``store_arrays``.
+    Arrays are [B, H, rows, D].
+    """
+
+    def __init__(self, n_sink: int) -> None:
+        self.n_sink = n_sink
+        self.sinks: mx.array | None = None
+        self.tail: mx.array | None = None
+        self.shape: tuple[int, int, int] | None = None
+        """(B, H, D) of the first rows seen."""
+        self.coded = 0
+        """Rows in the store."""
+
+    def append(self, rows: mx.array) -> None:
+        """Add rows, already in storage dtype, to the exact tail."""
+        if self.tail is None:
+            self.shape = (rows.shape[0], rows.shape[1], rows.shape[3])
+            self.tail = mx.contiguous(rows)
+        else:
+            self.tail = mx.concatenate([self.tail, rows], axis=2)
+
+    def flush(self, count: int) -> None:
+        """Move the oldest ``count`` tail rows behind the frontier, once and for good."""
+        if self.tail is None:
+            return
+        rows = self.tail[:, :, :count]
+        # contiguous() copies, so that the short rest does not keep the long buffer alive.
+        self.tail = mx.contiguous(self.tail[:, :, count:])
+        if self.sinks is None:
+            self.fit(rows)
+            self.sinks = mx.contiguous(rows[:, :, : self.n_sink])
+            rows = rows[:, :, self.n_sink :]
+        if rows.shape[2]:
+            self.encode(rows)
+            self.coded += rows.shape[2]
+
+    def rows(self, dtype: mx.Dtype) -> mx.array:
+        """All rows in order, [B, H, offset, D]; the coded ones decoded."""
+        parts = [part.astype(dtype) for part in (self.sinks,) if part is not None and part.shape[2]]
+        if self.coded:
+            parts.append(self.decoded(dtype))
+        if self.tail is not None and self.tail.shape[2]:
+            parts.append(self.tail.astype(dtype))
+        return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=2)
+
+    def arrays(self) -> list[mx.array]:
+        """Every array this side holds."""
+        return [a for a in (self.sinks, self.tail) if a is not None] + self.store_arrays()
+
+    def byte_count(self) -> ByteCount:
+        """Bytes by kind (counted)."""
+        if self.shape is None or self.tail is None:
+            return ByteCount()
+        row = self.shape[0] * self.shape[1] * self.shape[2] * 2
+        sinks = 0 if self.sinks is None else self.sinks.shape[2]
+        return self.store_bytes() + ByteCount(exact=self.tail.shape[2] * row, sinks=sinks * row)
+
+    def fit(self, rows: mx.array) -> None:
+        """Learn what stays frozen for the cache's life from the first flushed rows."""
+        raise NotImplementedError
+
+    def encode(self, rows: mx.array) -> None:
+        """Append rows to the store."""
+        raise NotImplementedError
+
+    def decoded(self, dtype: mx.Dtype) -> mx.array:
+        """The store's rows, [B, H, coded, D]."""
+        raise NotImplementedError
+
+    def store_bytes(self) -> ByteCount:
+        """Bytes of codes, parameters and side data (counted)."""
+        raise NotImplementedError
+
+    def store_arrays(self) -> list[mx.array]:
+        """Arrays of codes, parameters and side data."""
+        raise NotImplementedError
+
+
+class CompressedKVCache(KVCache, SlotCache):
+    """A slot whose aged rows are stored compressed.
+
+    Args:
+        config: the method's configuration; ``head_dim`` is checked against the keys.
+        slot: position in the model's cache list, named in errors.
+        key_side, value_side: where rows go.
+        window: rows per flushed chunk.
+        n_sink: leading rows that stay exact.
+        recent: newest rows that stay exact at least.
+        defer_flush: attend to the running call's rows exactly and flush afterwards.
+        max_ctx: refuse to grow beyond this many rows; None is unlimited.
+
+    Compressed rows cannot be trimmed. Never has ``bits``, ``to_quantized``, ``merge``, ``__len__``.
+    """
+
+    merge = Absent()
+    to_quantized = Absent()
+
+    def __init__(
+        self,
+        config: KVCacheConfig,
+        slot: int,
+        key_side: Side,
+        value_side: Side,
+        *,
+        window: int,
+        n_sink: int,
+        recent: int = 0,
+        defer_flush: bool = False,
+        max_ctx: int | None = None,
+    ) -> None:
+        self.key_side = key_side
+        self.value_side = value_side
+        self.config = config
+        self.slot = slot
+        self.window = window
+        self.n_sink = n_sink
+        self.recent = recent
+        self.defer_flush = defer_flush
+        self.max_ctx = max_ctx
+        self.offset = 0
+        self.frontier = 0
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Append rows, flush every chunk that aged past the frontier, return all rows.
+
+        Args:
+            keys: [B, H, S, Dk]. values: [B, H, S, Dv].
+
+        Returns:
+            Keys and values of all ``offset + S`` rows in the dtype of the input.
+
+        Raises CacheError when the rows do not fit the cache, would pass ``max_ctx`` or are to be
+        flushed while they hold NaN or infinity; the cache is then as it was.
+        """
+        self.store(keys, values, flush=not self.defer_flush)
+        rows = self._fetch(keys.dtype, values.dtype)
+        if self.defer_flush:
+            self._flush()
+        return rows
+
+    def store(self, keys: mx.array, values: mx.array, *, flush: bool) -> None:
+        """Append rows and, unless the flush is left for later, advance the frontier."""
+        self._refuse_misfits(keys, values)
+        frontier = self._frontier_at(self.offset + keys.shape[2])
+        if frontier > self.frontier:
+            self._refuse_not_finite(keys, values)
+        self.key_side.append(_to_storage(keys))
+        self.value_side.append(_to_storage(values))
+        self.offset += keys.shape[2]
+        if flush:
+            self._flush()
+
+    def _flush(self) -> None:
+        frontier = self._frontier_at(self.offset)
+        if frontier > self.frontier:
+            self.key_side.flush(frontier - self.frontier)
+            self.value_side.flush(frontier - self.frontier)
+            self.frontier = frontier
+
+    def _frontier_at(self, offset: int) -> int:
+        return max(0, offset - self.recent) // self.window * self.window
+
+    def _fetch(self, key_dtype: mx.Dtype, value_dtype: mx.Dtype) -> tuple[mx.array, mx.array]:
+        return self.key_side.rows(key_dtype), self.value_side.rows(value_dtype)
+
+    def _refuse_misfits(self, keys: mx.array, values: mx.array) -> None:
+        expected = self.config.head_dim
+        if expected is not None and keys.shape[3] != expected:
+            raise CacheError(
+                f"Slot {self.slot}: head_dim is set to {expected}, but the model's keys have "
+                f"{keys.shape[3]} channels; leave head_dim empty."
+            )
+        for side, rows in ((self.key_side, keys), (self.value_side, values)):
+            got = (rows.shape[0], rows.shape[1], rows.shape[3])
+            if side.shape is not None and got != side.shape:
+                raise CacheError(f"Slot {self.slot}: rows of shape {got} do not fit a cache of {side.shape}.")
+        if self.max_ctx is not None and self.offset + keys.shape[2] > self.max_ctx:
+            raise CacheError(
+                f"Slot {self.slot}: {self.offset + keys.shape[2]:,} tokens would pass the limit of "
+                f"{self.max_ctx:,} set by max_ctx; raise it or start a new chat."
+            )
+
+    def _refuse_not_finite(self, keys: mx.array, values: mx.array) -> None:
+        # The one forced evaluation, and only when a chunk is flushed: codes of NaN would stay for good.
+        pending = [side.tail for side in (self.key_side, self.value_side) if side.tail is not None]
+        finite = mx.stack([mx.isfinite(rows).all() for rows in (keys, values, *pending)])
+        if not finite.all().item():
+            raise CacheError(
+                f"Slot {self.slot}: the model produced NaN or infinite keys or values at token "
+                f"{self.offset:,}; nothing was stored."
+            )
+
+    def keys_and_values(self) -> tuple[mx.array, mx.array]:
+        """All rows, decoded, in the dtype exact rows are stored in."""
+        if self.key_side.tail is None or self.value_side.tail is None:
+            raise CacheError(f"Slot {self.slot}: the cache is empty.")
+        return self._fetch(self.key_side.tail.dtype, self.value_side.tail.dtype)
+
+    @property
+    def keys(self) -> mx.array | None:
+        """The exact tail of the keys; assignable, as pipeline parallelism hangs dependencies on it."""
+        return self.key_side.tail
+
+    @keys.setter
+    def keys(self, rows: mx.array) -> None:
+        self.key_side.tail = rows
+
+    @property
+    def values(self) -> mx.array | None:
+        """The exact tail of the values."""
+        return self.value_side.tail
+
+    @values.setter
+    def values(self, rows: mx.array) -> None:
+        self.value_side.tail = rows
+
+    @property
+    def state(self) -> list[mx.array]:
+        """Every array held; mlx_lm evaluates it after each block of a prefill."""
+        return self.arrays()
+
+    @state.setter
+    def state(self, state: Any) -> NoReturn:
+        raise CacheError("A compressed cache is not restored through 'state': its frontier is not in it.")
+
+    def arrays(self) -> list[mx.array]:
+        """Every array held by either side."""
+        return self.key_side.arrays() + self.value_side.arrays()
+
+    def byte_count(self) -> ByteCount:
+        """Bytes by kind (counted)."""
+        return self.key_side.byte_count() + self.value_side.byte_count()
+
+    @property
+    def nbytes(self) -> int:
+        """Same as ``resident_bytes``, under mlx_lm's name."""
+        return self.resident_bytes
+
+    @property
+    def fp16_key_bytes(self) -> int:
+        """Bytes of the keys at 16 bits, uncompressed (counted)."""
+        return _reference(self.key_side, self.offset)
+
+    @property
+    def fp16_value_bytes(self) -> int:
+        """Bytes of the values at 16 bits, uncompressed (counted)."""
+        return _reference(self.value_side, self.offset)
+
+    @property
+    def reference_bytes(self) -> int:
+        """Bytes of keys and values at 16 bits (counted)."""
+        return self.fp16_key_bytes + self.fp16_value_bytes
+
+    @property
+    def tokens_seen(self) -> int:
+        """Tokens processed through update_and_fetch so far."""
+        return self.offset
+
+    def gauges(self) -> Mapping[str, float]:
+        """Frontier and sink rows, tokens; plain numbers."""
+        sinks = self.n_sink if self.frontier else 0
+        return {"frontier": self.frontier, "sinks": sinks, "tail": self.offset - self.frontier}
+
+    def empty(self) -> bool:
+        """True before the first row."""
+        return self.offset == 0
+
+    def size(self) -> int:
+        """Rows held."""
+        return self.offset
+
+    def is_trimmable(self) -> bool:
+        """False: flushed rows exist as codes only, so there is nothing exact to go back to."""
+        return False
+
+    def trim(self, n: int) -> int:
+        """Trims nothing and returns 0."""
+        return 0
+
+
+def _to_storage(rows: mx.array) -> mx.array:
+    """Rows in the 16-bit type they are kept in; clamped to float16's range, never inf."""
+    if rows.dtype in (mx.bfloat16, mx.float16):
+        return rows
+    return mx.clip(rows, -FLOAT16_MAX, FLOAT16_MAX).astype(mx.float16)
+
+
+def _reference(side: Side, tokens: int) -> int:
+    return 0 if side.shape is None else side.shape[0] * side.shape[1] * side.shape[2] * 2 * tokens
+
+
+def layer_stats(slot: int, cache: Any) -> LayerStats:
+    """Plain numbers of one slot; a slot of another class is reported as foreign with its real bytes."""
+    if isinstance(cache, SlotCache):
+        return LayerStats(
+            slot=slot,
+            replaced=True,
+            counted=cache.byte_count(),
+            resident_bytes=cache.resident_bytes,
+            reference_bytes=cache.reference_bytes,
+            tokens=cache.offset,
+            gauges=dict(cache.gauges()),
+        )
+    held = sum(a.nbytes for _, a in tree_flatten(cache.state) if isinstance(a, mx.array))
+    return LayerStats(slot, False, ByteCount(foreign=held), held, held, int(getattr(cache, "offset", 0)))
+
+
+def snapshot(caches: list[Any]) -> CacheSnapshot:
+    """The whole cache list as plain numbers, with MLX's own memory figures. Evaluates nothing."""
+    layers = tuple(layer_stats(slot, cache) for slot, cache in enumerate(caches))
+    tokens = max((layer.tokens for layer in layers), default=0)
+    return CacheSnapshot(tokens, layers, mx.get_active_memory(), mx.get_peak_memory())

@@ -1,0 +1,349 @@
+"""SKVQ: a sliding exact window over group-quantized keys and values, stored packed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import mlx.core as mx
+
+from ..config import Gauge, KVCacheConfig, SlotShape, param
+from ..errors import CacheError, QuantizerConfigError
+from ..quantizers.packing import pack, packed_bytes, unpack
+from ..quantizers.skvq import GroupCodes, channel_order, clip_grid, decode, encode, hadamard
+from ..telemetry import ByteCount
+from .base import CompressedKVCache, Side
+
+_KERNEL_GROUPS = (32, 64, 128)
+_KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
+
+
+@dataclass(frozen=True)
+class SKVQConfig(KVCacheConfig):
+    """SKVQ, adapted: rows older than the window become codes of a few bits, in groups of channels.
+
+    Paper: Duanmu et al., "SKVQ: Sliding-window Key and Value Cache Quantization for Large Language
+    Models", COLM 2024, arXiv:2405.06219. Deviations: the channel order is learnt from the first
+    flushed chunk of each chat, not from a calibration corpus; parameters are float16.
+    Fields marked as extensions go beyond the paper and are off by default.
+    """
+
+    label: ClassVar[str] = "SKVQ"
+    summary: ClassVar[str] = "Old tokens become codes of a few bits; the newest and the first stay exact."
+    paper: ClassVar[str] = "arXiv:2405.06219"
+    gauges: ClassVar[Mapping[str, Gauge]] = {
+        "frontier": Gauge("Flush frontier", "Tokens before it are stored as codes.", "tokens"),
+        "sinks": Gauge("Sink rows", "Leading tokens kept exact.", "rows"),
+        "tail": Gauge("Exact tail", "Newest tokens, still exact.", "rows"),
+    }
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "Balanced": {
+            "skvq_bits_key": 3, "skvq_window": 32, "skvq_recent": 32, "skvq_group_size": 64,
+            "skvq_center": True, "skvq_rotate": True,
+        },
+        "Smallest": {
+            "skvq_window": 32, "skvq_recent": 32, "skvq_group_size": 64,
+            "skvq_center": True, "skvq_rotate": True,
+        },
+        "Near-lossless": {
+            "skvq_bits_key": 4, "skvq_bits_value": 4, "skvq_window": 32, "skvq_recent": 32,
+            "skvq_group_size": 64, "skvq_center": True, "skvq_rotate": True,
+        },
+        "Documented": {},
+    }  # fmt: skip
+
+    skvq_bits_key: int = param(
+        2, label="Key bits", unit="bits", low=1, high=8, step=1,
+        help="Bits of one key code. Keys decide what is looked at: fewer bits cost more in answers than for values.",
+    )  # fmt: skip
+    skvq_bits_value: int = param(
+        2, label="Value bits", unit="bits", low=1, high=8, step=1,
+        help="Bits of one value code. Each bit costs an eighth of a byte per channel and token.",
+    )  # fmt: skip
+    skvq_window: int = param(
+        128, label="Window", unit="tokens", low=8, high=1024, step=8,
+        help="Tokens that gather at 16 bits before they are flushed together. A larger window keeps more "
+        "tokens exact and takes more memory.",
+    )  # fmt: skip
+    skvq_recent: int = param(
+        0, label="Exact recent rows", unit="tokens", low=0, high=1024, step=8, extension=True,
+        help="Newest tokens that stay exact at all times, on top of the filling window. Costs their 16-bit rows.",
+    )  # fmt: skip
+    skvq_n_sink: int = param(
+        4, label="Sinks", unit="rows", low=0, high=128, step=1,
+        help="First tokens of the chat kept exact: nearly every later token attends to them. Each costs one 16-bit row.",
+    )  # fmt: skip
+    skvq_group_size: int = param(
+        32, label="Group", unit="channels", choices=(16, 32, 64, 128),
+        help="Channels that share one scale and zero point (4 bytes). Larger groups store fewer parameters "
+        "and fit each channel less well.",
+    )  # fmt: skip
+    skvq_reorder: bool = param(
+        True, label="Reorder channels",
+        help="Put channels of like values into the same group, in an order learnt from the first chunk. "
+        "Costs one number per head and channel, once.",
+    )  # fmt: skip
+    skvq_clip_search: bool = param(
+        True, label="Search clip factor",
+        help="Try several narrower windows per group and keep the one with the least error. Costs time at each flush, no memory.",
+    )  # fmt: skip
+    skvq_clip_alpha: float = param(
+        0.7, label="Clip factor", low=0.5, high=1.0, step=0.01,
+        help="Share of a group's range that the codes span when it is not searched.",
+    )  # fmt: skip
+    skvq_center: bool = param(
+        False, label="Center keys", extension=True,
+        help="Take the mean of each key channel out before quantizing. Saves models with large key biases "
+        "(Qwen2); costs two bytes per head and channel, once.",
+    )  # fmt: skip
+    skvq_rotate: bool = param(
+        False, label="Rotate", extension=True,
+        help="Spread every row over all channels with a Hadamard rotation before quantizing, in place of "
+        "reordering. Costs no memory and a small product per step.",
+    )  # fmt: skip
+    skvq_max_ctx: int | None = param(
+        None, label="Context limit", unit="tokens", low=1, high=10_000_000, step=1, shown=False,
+        help="Refuse to grow beyond this many tokens. Empty is unlimited.",
+    )  # fmt: skip
+
+    def check(self) -> None:
+        """The first chunk must hold all sinks; a head size that cannot be rotated is refused."""
+        if self.skvq_n_sink > self.skvq_window:
+            raise QuantizerConfigError(
+                "skvq_n_sink", f"skvq_n_sink must be at most skvq_window ({self.skvq_window}): sinks are taken "
+                "from the first flushed chunk.",
+            )  # fmt: skip
+        if self.skvq_rotate and self.head_dim is not None and hadamard(self.head_dim) is None:
+            raise QuantizerConfigError(
+                "skvq_rotate", f"skvq_rotate cannot rotate heads of {self.head_dim} channels; switch it off."
+            )
+
+    def inactive(self) -> dict[str, str]:
+        """Reordering yields to rotation; the fixed clip factor to the search."""
+        reasons = {}
+        if self.skvq_rotate:
+            reasons["skvq_reorder"] = "Rotate is on: it takes the place of reordering."
+        if self.skvq_clip_search:
+            reasons["skvq_clip_alpha"] = "Search clip factor is on: each group finds its own."
+        return reasons
+
+    def make_cache(self, slot: int) -> "SKVQKVCache":
+        """An empty SKVQ cache for one slot."""
+        return SKVQKVCache(self, slot)
+
+    def predict(self, tokens: int, shape: SlotShape) -> ByteCount:
+        """Bytes of one slot at ``tokens`` tokens, in closed form."""
+        frontier = max(0, tokens - self.skvq_recent) // self.skvq_window * self.skvq_window
+        sinks = self.skvq_n_sink if frontier else 0
+        heads = shape.batch * shape.heads
+        total = ByteCount()
+        for dim, bits, is_key in ((shape.key_dim, self.skvq_bits_key, True), (shape.value_dim, self.skvq_bits_value, False)):
+            coded = (frontier - sinks) * heads
+            side = self._side_data_bytes(shape.heads, dim, is_key) if frontier else 0
+            total = total + ByteCount(
+                codes=coded * packed_bytes(dim, bits),
+                parameters=coded * -(-dim // self.skvq_group_size) * 4,
+                exact=(tokens - frontier) * heads * dim * 2,
+                sinks=sinks * heads * dim * 2,
+                side=side,
+            )
+        return total
+
+    def _side_data_bytes(self, heads: int, dim: int, is_key: bool) -> int:
+        ordered = self.skvq_reorder and not self.skvq_rotate
+        return heads * dim * (4 * ordered + 2 * (self.skvq_center and is_key))
+
+
+class SKVQSide(Side):
+    """Keys or values as packed codes with float16 (scale, lo) per group.
+
+    The store is three arrays: codes [B, H, n, bytes], scale and lo [B, H, n, groups].
+    """
+
+    def __init__(self, config: SKVQConfig, bits: int, *, is_key: bool) -> None:
+        super().__init__(config.skvq_n_sink)
+        self.bits = bits
+        self.group = config.skvq_group_size
+        self.alphas = clip_grid(bits) if config.skvq_clip_search else (config.skvq_clip_alpha,)
+        self.reorders = config.skvq_reorder and not config.skvq_rotate
+        self.rotates = config.skvq_rotate
+        self.centers = config.skvq_center and is_key
+        self.order: mx.array | None = None
+        """Channel order, int32 [H, D]."""
+        self.mean: mx.array | None = None
+        """Channel mean of chunk 0 at 16 bits, [H, D]."""
+        self.codes: mx.array | None = None
+        self.scale: mx.array | None = None
+        self.lo: mx.array | None = None
+
+    @property
+    def readable(self) -> bool:
+        """True when mlx's quantized kernels can read the store as it lies."""
+        dim = self.shape[2] if self.shape else 0
+        group = min(self.group, dim)
+        return group in _KERNEL_GROUPS and dim % group == 0 and self.bits in _KERNEL_BITS
+
+    def fit(self, rows: mx.array) -> None:
+        """Freeze the key mean and the channel order of the first chunk."""
+        if self.centers:
+            self.mean = rows.astype(mx.float32).mean(axis=(0, 2)).astype(rows.dtype)  # [H, D]
+        if self.rotates:
+            rotation(rows.shape[3])
+        if self.reorders:
+            self.order = channel_order(self._centred(rows))
+
+    def encode(self, rows: mx.array) -> None:
+        """Append rows [B, H, S, D] to the packed store."""
+        found = encode(self.into_code_space(self._centred(rows)), self.bits, self.group, self.alphas)
+        fresh = (pack(found.codes, self.bits), found.scale, found.lo)
+        if self.codes is None or self.scale is None or self.lo is None:
+            self.codes, self.scale, self.lo = (mx.contiguous(a) for a in fresh)
+        else:
+            held = (self.codes, self.scale, self.lo)
+            self.codes, self.scale, self.lo = (
+                mx.concatenate(pair, axis=2) for pair in zip(held, fresh, strict=True)
+            )
+
+    def _centred(self, rows: mx.array) -> mx.array:
+        rows = rows.astype(mx.float32)
+        return rows if self.mean is None else rows - self.mean.astype(mx.float32)[:, None]
+
+    def into_code_space(self, rows: mx.array) -> mx.array:
+        """Rows or queries [B, H, S, D] in the channel space that codes are kept in."""
+        if self.rotates:
+            return rows @ rotation(rows.shape[3]).astype(rows.dtype)
+        if self.order is not None:
+            return mx.take_along_axis(rows, self.order[None, :, None], axis=3)
+        return rows
+
+    def out_of_code_space(self, rows: mx.array) -> mx.array:
+        """Undo ``into_code_space``."""
+        if self.rotates:
+            return rows @ rotation(rows.shape[3]).T.astype(rows.dtype)
+        if self.order is not None:
+            return mx.take_along_axis(rows, mx.argsort(self.order, axis=-1)[None, :, None], axis=3)
+        return rows
+
+    def decoded(self, dtype: mx.Dtype) -> mx.array:
+        """The stored rows, [B, H, coded, D]."""
+        if self.codes is None or self.scale is None or self.lo is None or self.shape is None:
+            raise CacheError("Nothing is flushed yet, so there are no codes to decode.")
+        dim = self.shape[2]
+        if self.readable:
+            rows = mx.dequantize(
+                self.codes.view(mx.uint32), self.scale.astype(dtype), self.lo.astype(dtype),
+                group_size=min(self.group, dim), bits=self.bits,
+            )  # fmt: skip
+        else:
+            codes = unpack(self.codes, self.bits, dim)
+            rows = decode(GroupCodes(codes, self.scale, self.lo), self.group, dtype)
+        rows = self.out_of_code_space(rows)
+        return rows if self.mean is None else rows + self.mean.astype(dtype)[:, None]
+
+    def store_bytes(self) -> ByteCount:
+        """Codes, parameters and side data (counted)."""
+        if self.shape is None:
+            return ByteCount()
+        batch, heads, dim = self.shape
+        rows = batch * heads * self.coded
+        order = 0 if self.order is None else heads * dim * 4
+        mean = 0 if self.mean is None else heads * dim * 2
+        return ByteCount(
+            codes=rows * packed_bytes(dim, self.bits),
+            parameters=rows * -(-dim // self.group) * 4,
+            side=order + mean,
+        )
+
+    def store_arrays(self) -> list[mx.array]:
+        """Codes, scale, lo, order and mean as far as they exist."""
+        held = (self.codes, self.scale, self.lo, self.order, self.mean)
+        return [array for array in held if array is not None]
+
+
+_rotations: dict[int, mx.array] = {}
+
+
+def rotation(size: int) -> mx.array:
+    """The shared Hadamard matrix, float32 [size, size]; raises QuantizerConfigError where none exists."""
+    if size not in _rotations:
+        matrix = hadamard(size)
+        if matrix is None:
+            raise QuantizerConfigError(
+                "skvq_rotate", f"skvq_rotate cannot rotate heads of {size} channels; switch it off."
+            )
+        mx.eval(matrix)
+        _rotations[size] = matrix
+    return _rotations[size]
+
+
+class SKVQKVCache(CompressedKVCache):
+    """KV cache of one slot under SKVQ.
+
+    Keys and values older than the window exist as packed codes only, in whole chunks of
+    ``skvq_window`` tokens, so a prompt in any split and token-by-token decoding of the same rows give
+    the same codes. Takes an SKVQConfig (or any configuration with the same fields).
+    """
+
+    key_side: SKVQSide
+    value_side: SKVQSide
+
+    def __init__(self, config: SKVQConfig, slot: int = 0) -> None:
+        super().__init__(
+            config,
+            slot,
+            SKVQSide(config, config.skvq_bits_key, is_key=True),
+            SKVQSide(config, config.skvq_bits_value, is_key=False),
+            window=config.skvq_window,
+            n_sink=config.skvq_n_sink,
+            recent=config.skvq_recent,
+            max_ctx=config.skvq_max_ctx,
+        )
+
+    @property
+    def compressed_key_bytes(self) -> int:
+        """Codes and parameters of the keys behind the frontier, sinks left out (counted)."""
+        return _compressed(self.key_side)
+
+    @property
+    def compressed_value_bytes(self) -> int:
+        """Codes and parameters of the values behind the frontier, sinks left out (counted)."""
+        return _compressed(self.value_side)
+
+    @property
+    def residual_fp16_bytes(self) -> int:
+        """Exact rows held now: tail and sinks, keys and values (counted)."""
+        count = self.byte_count()
+        return count.exact + count.sinks
+
+    @property
+    def perm_bytes(self) -> int:
+        """The frozen channel orders, int32, counted once."""
+        return sum(side.order.nbytes for side in (self.key_side, self.value_side) if side.order is not None)
+
+    @property
+    def quantized_tokens(self) -> int:
+        """Tokens behind the flush frontier, a multiple of the window, sink rows included."""
+        return self.frontier
+
+    @property
+    def key_perms(self) -> mx.array | None:
+        """Channel order of the keys, int32 [H, D]; None before the first flush or when not reordering."""
+        return self.key_side.order
+
+    @property
+    def value_perms(self) -> mx.array | None:
+        """Channel order of the values, int32 [H, D]; None before the first flush or when not reordering."""
+        return self.value_side.order
+
+    @property
+    def assigned_avg_bits(self) -> float:
+        """Bits per coded key element with its float16 parameters; the end-to-end ratio is another figure."""
+        side = self.key_side
+        if side.shape is None or not side.coded:
+            return 0.0
+        batch, heads, dim = side.shape
+        return _compressed(side) * 8 / (batch * heads * side.coded * dim)
+
+
+def _compressed(side: SKVQSide) -> int:
+    count = side.store_bytes()
+    return count.codes + count.parameters

@@ -1,0 +1,140 @@
+"""Reading a prompt and writing a reply through a given cache list, as a stream of small steps."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.generate import generate_step
+from mlx_lm.sample_utils import make_sampler
+
+from .cache.base import snapshot
+from .errors import VeloxQuantError
+from .steps import FinishedStep, PrefillStep, Step, TokenStep
+
+Stop = Callable[[], bool]
+
+_NOT_A_NUMBER = -1
+
+
+def never() -> bool:
+    """The stop condition of a caller who has none."""
+    return False
+
+
+def generate(
+    model: Any,
+    tokenizer: Any,
+    cache: list[Any],
+    tokens: Sequence[int],
+    *,
+    max_tokens: int = 512,
+    temperature: float = 0.0,
+    context: int | None = None,
+    prefill_block: int = 256,
+    stop: Stop = never,
+) -> Iterator[Step]:
+    """Feed ``tokens`` to the model and yield what happens, one step at a time.
+
+    Args:
+        cache: the list that ``KVCacheBuilder.for_model`` made; may hold earlier tokens already.
+        tokens: at least one; the part of the prompt that the cache does not hold yet.
+        max_tokens: most tokens to write.
+        context: the model's limit of cached tokens; writing ends there. None is unlimited.
+        prefill_block: prompt tokens per forward pass; ``stop`` is looked at between passes.
+        stop: looked at between blocks and tokens.
+
+    Yields PrefillStep after each block, TokenStep per token, and FinishedStep last, also when stopped.
+    Afterwards the cache holds ``tokens`` and every yielded token (FinishedStep.tokens).
+    Raises VeloxQuantError when the model answers with NaN.
+    """
+    mx.reset_peak_memory()
+    run = _Run(tokenizer, cache, len(tokens))
+    while run.read < len(tokens) - 1:
+        if stop():
+            yield run.finished("stopped")
+            return
+        block = tokens[run.read : min(run.read + prefill_block, len(tokens) - 1)]
+        model(mx.array(block)[None], cache=cache)
+        mx.eval([slot.state for slot in cache])
+        mx.clear_cache()
+        run.read += len(block)
+        yield PrefillStep(run.read, len(tokens), snapshot(cache))
+    if stop():
+        yield run.finished("stopped")
+        return
+
+    held = max((getattr(slot, "offset", 0) for slot in cache), default=0)
+    room = max_tokens if context is None else min(max_tokens, context - held - 1)
+    if room < 1:
+        raise VeloxQuantError("The conversation fills the model's context; start a new chat or shorten the prompt.")
+    steps = generate_step(
+        mx.array(tokens[run.read :]), model, prompt_cache=cache, max_tokens=room, sampler=_sampler(temperature)
+    )
+    ended = None
+    for token, _ in steps:
+        if token == _NOT_A_NUMBER:
+            raise VeloxQuantError(
+                "The model answered with NaN: its weights are damaged or its numbers overflow; try another copy."
+            )
+        text = run.take(token)
+        ended = "stop" if token in tokenizer.eos_token_ids else "stopped" if stop() else None
+        yield TokenStep(text, token, len(run.written), snapshot(cache))
+        if ended:
+            break
+    steps.close()
+    yield run.finished(ended or ("length" if room == max_tokens else "context"))
+
+
+class _Run:
+    """Clock and text of one reply."""
+
+    def __init__(self, tokenizer: Any, cache: list[Any], total: int) -> None:
+        self.cache = cache
+        self.total = total
+        self.read = 0
+        self.written: list[int] = []
+        self.detokenizer = tokenizer.detokenizer
+        self.eos = tokenizer.eos_token_ids
+        self.started = time.perf_counter()
+        self.first: float | None = None
+        self.last = self.started
+
+    def take(self, token: int) -> str:
+        """Note a token and return the text that became whole with it."""
+        self.last = time.perf_counter()
+        if self.first is None:
+            self.first = self.last
+            self.read = self.total
+        self.written.append(token)
+        if token in self.eos:
+            self.detokenizer.finalize()
+        else:
+            self.detokenizer.add_token(token)
+        return str(self.detokenizer.last_segment)
+
+    def finished(self, reason: str) -> FinishedStep:
+        """The closing step. Text that an incomplete character held back is in it."""
+        self.detokenizer.finalize()
+        first = self.first if self.first is not None else time.perf_counter()
+        return FinishedStep(
+            reason=reason,
+            text=str(self.detokenizer.text),
+            prompt_tokens=self.read,
+            reply_tokens=len(self.written),
+            prefill_seconds=first - self.started,
+            decode_seconds=self.last - first if self.first is not None else 0.0,
+            snapshot=snapshot(self.cache),
+            tokens=tuple(self.written),
+        )
+
+
+def _sampler(temperature: float) -> Callable[[mx.array], mx.array]:
+    """mlx_lm's sampler, telling NaN as token -1 so that finding it costs no extra wait per token."""
+    inner = make_sampler(temp=temperature)
+
+    def sample(logprobs: mx.array) -> mx.array:
+        chosen = inner(logprobs)
+        return mx.where(mx.isnan(logprobs).any(axis=-1), mx.array(_NOT_A_NUMBER, chosen.dtype), chosen)
+
+    return sample

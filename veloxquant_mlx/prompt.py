@@ -1,0 +1,22 @@
+"""From a conversation to the tokens a model reads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+Turn = tuple[str, str]
+"""Role (``user`` or ``assistant``) and text."""
+
+
+def encode(tokenizer: Any, turns: Sequence[Turn]) -> list[int]:
+    """Tokens of the conversation with the assistant's turn opened.
+
+    Uses the tokenizer's chat template. A base model has none: the texts are then joined by blank
+    lines and continued.
+    """
+    # A lone surrogate, as a damaged paste can hold, has no UTF-8 form and would stop the tokenizer.
+    clean = [(role, text.encode("utf-8", "replace").decode("utf-8")) for role, text in turns]
+    if getattr(tokenizer, "has_chat_template", False):
+        messages = [{"role": role, "content": text} for role, text in clean]
+        tokens = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
+        return [int(token) for token in (tokens["input_ids"] if hasattr(tokens, "keys") else tokens)]
+    return [int(token) for token in tokenizer.encode("\n\n".join(text for _, text in clean))]

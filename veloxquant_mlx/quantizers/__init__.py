@@ -1,0 +1,1 @@
+"""Pure array functions: what a row becomes and how it comes back."""
