@@ -1,0 +1,1 @@
+"""Models on disk: finding, describing, importing and loading them."""

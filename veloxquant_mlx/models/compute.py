@@ -1,0 +1,84 @@
+"""In which precision a loaded model computes: decided per device, then carried out lazily."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from ..errors import ModelError
+from .disk import readable
+
+_MARGIN = 768 << 20
+"""Left to the cache, the activations and everything else on the machine, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """How a model will compute."""
+
+    words: str
+    unpack: bool
+    """Dequantize the weights."""
+    widen: bool
+    """Cast every floating array to float32."""
+
+
+def free_memory() -> int:
+    """Memory a new process could have without swapping, bytes."""
+    return int(psutil.virtual_memory().available)
+
+
+def choose(model: Any, parameters: int, stored: int) -> Compute:
+    """Choose for MLX's default device.
+
+    ``parameters`` counts unpacked values, ``stored`` the bytes as they lie on disk. On Metal the model
+    stays as it is. On a CPU float32 is 20 to 50 times faster than 16 bits or packed weights, so
+    weights are unpacked where memory allows. Raises ModelError when not even the packed model fits.
+    """
+    import mlx.core as mx
+
+    if mx.default_device() == mx.gpu and mx.metal.is_available():
+        return Compute(f"Metal {_float_name(model)}", unpack=False, widen=False)
+    free = free_memory()
+    if parameters * 4 + _MARGIN <= free:
+        return Compute("CPU float32", unpack=True, widen=True)
+    if stored + _MARGIN > free:
+        raise ModelError(
+            f"This model takes {readable(stored)} and {readable(free)} of memory are free: close other "
+            "programs or choose a smaller model."
+        )
+    lack = f"{readable(parameters * 4)} needed to unpack, {readable(free)} free"
+    if _is_quantized(model):
+        return Compute(f"CPU float32, weights stay packed and slow ({lack})", unpack=False, widen=True)
+    return Compute(f"CPU {_float_name(model)}, slow ({lack})", unpack=False, widen=False)
+
+
+def apply(model: Any, compute: Compute) -> Any:
+    """Carry the choice out without evaluating anything; returns the model."""
+    import mlx.core as mx
+    from mlx_lm.utils import dequantize_model
+
+    if compute.widen:
+        # Scales first: unpacking in 16 bits would round every weight.
+        model.set_dtype(mx.float32)
+    if compute.unpack:
+        model = dequantize_model(model)
+        model.set_dtype(mx.float32)
+    return model
+
+
+def _is_quantized(model: Any) -> bool:
+    return any(hasattr(module, "bits") for _, module in model.named_modules())
+
+
+def _float_name(model: Any) -> str:
+    """Type of the unpacked arrays, by far most often the type activations have."""
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    names = [
+        str(array.dtype).rpartition(".")[2]
+        for _, array in tree_flatten(model.parameters())
+        if mx.issubdtype(array.dtype, mx.floating)
+    ]
+    return max(set(names), key=names.count) if names else "float32"

@@ -1,0 +1,56 @@
+"""The cache slots a model would make, found by building its class without a single weight."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from ..errors import ModelError
+
+_MODULE_NAME = re.compile(r"[A-Za-z0-9_]+\Z")
+_MOST_LAYERS = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slots:
+    """How many cache slots a model has."""
+
+    total: int
+    kv: int
+    """Slots that are plain KV caches at the top level of the list."""
+
+
+def count_slots(config: Mapping[str, Any]) -> Slots:
+    """Build the model of ``config`` lazily (no array is evaluated) and look at its cache list.
+
+    Imports mlx_lm. Raises ModelError when mlx_lm doesn't know the model or can't build it.
+    """
+    from mlx_lm.models.cache import KVCache, make_prompt_cache
+    from mlx_lm.utils import _get_classes
+
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or not _MODULE_NAME.match(kind.replace("-", "_")):
+        raise ModelError("Its config.json names no model_type: it can't be loaded.")
+    for part in (config, config.get("text_config")):
+        layers = part.get("num_hidden_layers", 1) if isinstance(part, Mapping) else 1
+        if not isinstance(layers, int) or not 0 < layers <= _MOST_LAYERS:
+            raise ModelError(f"Its config.json asks for {layers} layers, which can't be right.")
+    try:
+        import_module("mlx_lm.models.base")
+        model_class, args_class = _get_classes(dict(config))
+    except (ValueError, AttributeError) as error:
+        raise ModelError(f"Models of type '{kind}' are not supported by this version of mlx-lm.") from error
+    try:
+        caches = make_prompt_cache(model_class(args_class.from_dict(dict(config))))
+    except Exception as error:
+        # Whatever a model's constructor makes of a wrong configuration, it comes out as one sentence.
+        raise ModelError(
+            f"Its config.json doesn't describe a whole '{kind}' model ({_short(error)})."
+        ) from error
+    return Slots(len(caches), sum(type(slot) is KVCache for slot in caches))
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return text if len(text) <= 120 else text[:117] + "..."
