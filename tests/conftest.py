@@ -9,12 +9,18 @@ import pytest
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+_OWN = {name: os.environ.get(name) for name in ("VELOXQUANT_HOME", "HOME")}
+"""As they were before any test: the starter model lives in the real data folder."""
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Fresh data and log folders, so that no test reads or writes the person's own."""
+    """A fresh home, data and log folder, so that no test reads or writes the person's own."""
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("VELOXQUANT_HOME", str(folder))
+    monkeypatch.setenv("HOME", str(folder / "person"))
+    for variable in ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
     return folder
 
 
@@ -27,9 +33,11 @@ def starter_path() -> Iterator[Path]:
     from veloxquant_mlx.models.starter import StarterUnreachable, starter_model
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("VELOXQUANT_HOME", raising=False)
-        if original := os.environ.get("VELOXQUANT_TEST_HOME"):
-            patch.setenv("VELOXQUANT_HOME", original)
+        for variable, value in _OWN.items():
+            if value is None:
+                patch.delenv(variable, raising=False)
+            else:
+                patch.setenv(variable, value)
         try:
             path = starter_model()
         except StarterUnreachable as error:

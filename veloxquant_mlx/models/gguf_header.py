@@ -124,7 +124,7 @@ def read_header(file: Path) -> Header:
         with file.open("rb") as handle:
             return _parse(_Reader(handle, size))
     except _Damaged as damage:
-        raise ModelError(f"{file.name} is not a whole GGUF file, {damage}: download it again.") from None
+        raise ModelError(f"{file.name} is not a whole GGUF file ({damage}): download it again.") from None
     except OSError as error:
         raise ModelError(f"{file} can't be read ({error.strerror or error}).") from error
 
