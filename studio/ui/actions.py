@@ -1,0 +1,65 @@
+"""The window's actions: one list for keys, the system's menu bar and the menu button."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMessageBox
+
+if TYPE_CHECKING:
+    from studio.ui.window import MainWindow
+
+
+class Actions:
+    """Makes the actions of a window and keeps them enabled as its state allows."""
+
+    def __init__(self, window: "MainWindow") -> None:
+        self._window = window
+        models = window.models.open_button
+        self.new = self._make("New chat", "Ctrl+N", window.new_chat)
+        self.open_folder = self._make("Open model folder…", "Ctrl+O", models.ask_folder)
+        self.open_file = self._make("Open GGUF file…", "Ctrl+Shift+O", models.ask_file)
+        self.export = self._make("Export report…", "Ctrl+E", window.export)
+        self.regenerate = self._make("Regenerate reply", "Ctrl+R", window.regenerate)
+        self.stop = self._make("Stop", "Esc", window.stop)
+        self.quit = self._make("Quit", QKeySequence.StandardKey.Quit, window.close)
+        self.quit.setMenuRole(QAction.MenuRole.QuitRole)
+        self.about = self._make("About VeloxQuant Studio", None, self._about)
+        self.about.setMenuRole(QAction.MenuRole.AboutRole)
+        if sys.platform == "darwin":
+            bar = window.menuBar()
+            for title, group in zip(("File", "Reply", "Help"), self.groups(), strict=False):
+                bar.addMenu(title).addActions(group)
+
+    def groups(self) -> list[list[QAction]]:
+        """File, reply, application."""
+        return [
+            [self.new, self.open_folder, self.open_file, self.export],
+            [self.regenerate, self.stop],
+            [self.about, self.quit],
+        ]
+
+    def update(self, *, can_regenerate: bool, replying: bool, has_model: bool) -> None:
+        """Enable what can be done now. Stop stays on: it also cancels loading."""
+        self.regenerate.setEnabled(can_regenerate and not replying)
+        self.open_folder.setEnabled(not replying)
+        self.open_file.setEnabled(not replying)
+        self.export.setEnabled(has_model)
+
+    def _make(self, text: str, key: object, do: object) -> QAction:
+        action = QAction(text, self._window)
+        if key is not None:
+            action.setShortcut(QKeySequence(key))  # type: ignore[call-overload]
+        action.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
+        action.triggered.connect(lambda _checked=False: do())  # type: ignore[operator]
+        self._window.addAction(action)
+        return action
+
+    def _about(self) -> None:
+        QMessageBox.about(
+            self._window,
+            "About VeloxQuant Studio",
+            "VeloxQuant Studio shows what a KV-cache setting does to a local model's memory and to its "
+            "answers.\n\nApache-2.0. The interface font Inter is under the SIL Open Font License 1.1.",
+        )

@@ -1,0 +1,266 @@
+"""The cache: which method, which preset, every parameter, what it will take, and the one button."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QScrollArea,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
+
+from studio.ui import parts
+from studio.ui.errors import Notice
+from studio.ui.figures import FiguresCard
+from studio.ui.form import MethodForm
+from veloxquant_mlx.config import KVCacheConfig, SlotShape
+from veloxquant_mlx.steps import Plan
+from veloxquant_mlx.telemetry import CacheSnapshot
+
+CUSTOM = "Custom"
+TAKES_EFFECT = "Takes effect with the next message: the conversation is read again through the new cache."
+WAITING = "Applied. The next message reads the conversation again through this cache."
+IN_USE = "These settings are in use."
+
+
+class CachePanel(QFrame):
+    """Method, preset, form, predicted and running figures, Apply.
+
+    ``apply_requested`` carries the configuration to use from the next message on.
+    """
+
+    apply_requested = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Cache")
+        self._methods: dict[str, type[KVCacheConfig]] = {}
+        self._forms: dict[str, MethodForm] = {}
+        self._applied: KVCacheConfig | None = None
+        self._in_use: KVCacheConfig | None = None
+        self._talking = False
+        self._problem = ""
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(self._waiting_page())
+        self._stack.addWidget(self._page())
+
+    def _waiting_page(self) -> QWidget:
+        page = QWidget()
+        column = QVBoxLayout(page)
+        parts.margins(column, 14, 14, 14, 14, 8)
+        column.addWidget(parts.label("Cache", "heading"))
+        column.addWidget(parts.label("Getting the engine ready", "muted", wrap=True))
+        column.addStretch(1)
+        return page
+
+    def _page(self) -> QWidget:
+        page = QWidget()
+        column = QVBoxLayout(page)
+        parts.margins(column, 0, 12, 0, 0, 8)
+
+        head = QVBoxLayout()
+        parts.margins(head, 14, 0, 14, 0, 8)
+        pickers = QHBoxLayout()
+        parts.margins(pickers, 0, 0, 0, 0, 8)
+        self.method_box = QComboBox()
+        self.method_box.setAccessibleName("Method")
+        self.preset_box = QComboBox()
+        self.preset_box.setAccessibleName("Preset")
+        self.preset_box.setToolTip("Settings that belong together. Moving any control makes it Custom.")
+        for box in (self.method_box, self.preset_box):
+            box.setMinimumContentsLength(8)
+            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            pickers.addWidget(box, 1)
+        self._summary = parts.label("", "small", wrap=True)
+        head.addLayout(pickers)
+        head.addWidget(self._summary)
+        column.addLayout(head)
+
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll.setMinimumHeight(96)
+        self._holder = QWidget()
+        self._form_stack = QVBoxLayout(self._holder)
+        parts.margins(self._form_stack, 14, 0, 14, 8, 0)
+        self._scroll.setWidget(self._holder)
+        column.addWidget(self._scroll, 1)
+
+        foot = parts.surface("footer")
+        below = QVBoxLayout(foot)
+        parts.margins(below, 14, 10, 14, 12, 8)
+        self.figures = FiguresCard()
+        self.notice = Notice()
+        self.apply_button = parts.button("Apply", "primary", TAKES_EFFECT, "Apply cache settings")
+        self._effect = parts.label("", "small", wrap=True)
+        row = QHBoxLayout()
+        parts.margins(row, 0, 0, 0, 0, 10)
+        row.addWidget(self.apply_button, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self._effect, 1)
+        for item in (self.figures, self.notice):
+            below.addWidget(item)
+        below.addLayout(row)
+        column.addWidget(foot)
+
+        self.method_box.currentIndexChanged.connect(self._method_chosen)
+        self.preset_box.activated.connect(self._preset_chosen)
+        self.apply_button.clicked.connect(self.apply)
+        return page
+
+    # What the window tells the panel -----------------------------------------------------------
+
+    def set_methods(self, methods: Mapping[str, type[KVCacheConfig]]) -> None:
+        """Fill the picker. SKVQ comes up first where it is there, with its first preset."""
+        self._methods = dict(methods)
+        with QSignalBlocker(self.method_box):
+            self.method_box.clear()
+            for key, method in self._methods.items():
+                self.method_box.addItem(method.label or key, key)
+                self.method_box.setItemData(
+                    self.method_box.count() - 1, method.summary, Qt.ItemDataRole.ToolTipRole
+                )
+        if not self._methods:
+            return
+        first = "skvq" if "skvq" in self._methods else next(iter(self._methods))
+        method = self._methods[first]
+        self.set_config(method.preset(next(iter(method.presets))) if method.presets else method())
+        self._stack.setCurrentIndex(1)
+
+    def config(self) -> KVCacheConfig | None:
+        """The configuration the controls stand for, None before the methods are known."""
+        form = self._forms.get(self.method_box.currentData() or "")
+        return form.config() if form else None
+
+    def set_config(self, config: KVCacheConfig) -> None:
+        """Show a configuration of a known method."""
+        with QSignalBlocker(self.method_box):
+            self.method_box.setCurrentIndex(self.method_box.findData(config.method))
+        self._show_form(config.method).set_config(config)
+        self._edited()
+
+    def set_applied(self, config: KVCacheConfig) -> None:
+        """The engine was told ``config``; it counts from the next message on."""
+        self._applied = config
+        self.notice.clear()
+        self._edited()
+
+    def set_in_use(self) -> None:
+        """A reply began: what was applied is what runs now."""
+        self._in_use, self._talking = self._applied, True
+        self._say()
+
+    def set_model(self, shapes: list[SlotShape] | None, context: int | None) -> None:
+        """Shapes of the model's replaced slots, or None without a model."""
+        self.figures.set_model(shapes, context)
+        self._edited()
+
+    def set_plan(self, plan: Plan | None) -> None:
+        """What the method does to the loaded model's slots, in words."""
+        self.figures.set_plan(plan)
+
+    def set_snapshot(self, snapshot: CacheSnapshot | None) -> None:
+        """The running cache; None when there is none. Called at the pace of words, 4 Hz."""
+        self.figures.set_snapshot(snapshot)
+        if snapshot is None:
+            self._talking, self._in_use = False, None
+            self._say()
+        if self.figures.wants_prediction:
+            self._predict()
+
+    # What the person does ----------------------------------------------------------------------
+
+    def apply(self) -> None:
+        """Hand the configuration on, as the button does."""
+        config = self.config()
+        if config is not None and not self._problem and config != self._applied:
+            self.apply_requested.emit(config)
+
+    def _method_chosen(self, index: int) -> None:
+        key = self.method_box.itemData(index)
+        if key is None:
+            return
+        fresh = key not in self._forms
+        form = self._show_form(key)
+        if fresh and form.method.presets:
+            form.set_config(form.method.preset(next(iter(form.method.presets))))
+        self._edited()
+
+    def _preset_chosen(self, index: int) -> None:
+        form = self._forms[self.method_box.currentData()]
+        name = self.preset_box.itemText(index)
+        if name in form.method.presets:
+            form.set_config(form.method.preset(name))
+            self._problem = ""
+        self._edited()
+
+    def _show_form(self, key: str) -> MethodForm:
+        if key not in self._forms:
+            form = MethodForm(self._methods[key])
+            form.changed.connect(lambda _config: self._edited())
+            form.problem.connect(self._had_problem)
+            self._forms[key] = form
+            self._form_stack.addWidget(form)
+        for other, form in self._forms.items():
+            form.setVisible(other == key)
+        method = self._methods[key]
+        self._summary.setText(method.summary)
+        self._summary.setVisible(bool(method.summary))
+        self._summary.setToolTip(method.paper)
+        self.method_box.setToolTip(f"{method.summary} {method.paper}".strip())
+        return self._forms[key]
+
+    def _had_problem(self, sentence: str) -> None:
+        self._problem = sentence
+        self._say()
+
+    def _edited(self) -> None:
+        """The configuration may have changed: preset, prediction and words follow."""
+        config = self.config()
+        if config is None:
+            return
+        name = config.preset_name()
+        with QSignalBlocker(self.preset_box):
+            self.preset_box.clear()
+            self.preset_box.addItems(list(config.presets))
+            if name is None:
+                self.preset_box.addItem(CUSTOM)
+            self.preset_box.setCurrentText(name or CUSTOM)
+        self.preset_box.setEnabled(bool(config.presets))
+        self._predict()
+        self._say()
+
+    def _predict(self) -> None:
+        config = self.config()
+        if config is not None:
+            self.figures.predict(config)
+
+    def _say(self) -> None:
+        config = self.config()
+        differs = config is not None and config != self._applied
+        self.apply_button.setEnabled(differs and not self._problem)
+        if self._problem:
+            text = self._problem
+        elif differs:
+            text = TAKES_EFFECT if self._talking else "Takes effect with the next message."
+        elif self._talking and self._applied != self._in_use:
+            text = WAITING
+        else:
+            text = IN_USE
+        self._effect.setText(text)
+        parts.restyle(self._effect, text_role="bad" if self._problem else "small")
+
+
+def shapes_of(info: Any) -> list[SlotShape] | None:
+    """The slots of a model as far as its description tells, or None when it does not."""
+    if info is None or not (info.kv_slots and info.heads and info.key_dim and info.value_dim):
+        return None
+    return [SlotShape(info.heads, info.key_dim, info.value_dim)] * info.kv_slots

@@ -1,0 +1,72 @@
+"""The place of the charts: empty until the first paint is done, because drawing them imports a lot."""
+
+from typing import Any
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from studio.ui import parts
+from studio.ui.theme import scheme_of
+from veloxquant_mlx.steps import Plan, Step
+
+
+class ChartsHost(QFrame):
+    """Keeps the History and hands it to the charts panel once that is there."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setMinimumHeight(160)
+        self.panel: Any = None
+        self.history: Any = None
+        self._plan: Plan | None = None
+        self._column = QVBoxLayout(self)
+        parts.margins(self._column, 0, 0, 0, 0, 0)
+
+    def sizeHint(self) -> QSize:
+        """The height the charts were drawn for."""
+        return QSize(800, 262)
+
+    def load(self) -> None:
+        """Import and show the charts; once."""
+        if self.panel is not None:
+            return
+        from studio.core.history import History
+        from studio.ui.charts.panel import ChartsPanel
+
+        self.history = History()
+        self.panel = ChartsPanel()
+        self._column.addWidget(self.panel)
+        self.panel.set_history(self.history)
+        self.follow_palette()
+        if self._plan is not None:
+            self.panel.set_plan(self._plan)
+
+    def append(self, step: Step) -> None:
+        """Keep a step's numbers."""
+        if self.history is None:
+            self.load()
+        self.history.append(step)
+
+    def refresh(self) -> None:
+        """Draw what is new."""
+        if self.panel is not None:
+            self.panel.refresh()
+
+    def clear(self) -> None:
+        """A new conversation: no history."""
+        if self.panel is not None:
+            self.history.clear()
+            self.panel.clear()
+
+    def set_plan(self, plan: Plan | None) -> None:
+        """What the method does to the slots; None without a model."""
+        self._plan = plan
+        if self.panel is not None and plan is not None:
+            self.panel.set_plan(plan)
+
+    def follow_palette(self) -> None:
+        """Paint in the scheme of the palette."""
+        if self.panel is not None:
+            self.panel.set_scheme(scheme_of(self.palette()))

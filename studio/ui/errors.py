@@ -1,0 +1,69 @@
+"""A calm notice in the place where the person acts: one sentence, its details to copy, a way out."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from studio.ui import parts, words
+
+
+class Notice(QFrame):
+    """Hidden until something is shown. ``dismissed`` when the person put it away."""
+
+    dismissed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "notice")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._details = ""
+        self._words = parts.label("", wrap=True)
+        self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._copy = parts.button("Copy details", "link", "Copy what the log has about this")
+        self._close = parts.button("Dismiss", "link", "Put this notice away")
+        self._copy.clicked.connect(self._copy_details)
+        self._close.clicked.connect(self._dismiss)
+        row = QHBoxLayout()
+        parts.margins(row, 0, 0, 0, 0, 4)
+        row.addStretch(1)
+        row.addWidget(self._copy)
+        row.addWidget(self._close)
+        column = QVBoxLayout(self)
+        parts.margins(column, 12, 8, 8, 4, 2)
+        column.addWidget(self._words)
+        column.addLayout(row)
+        self.hide()
+
+    @property
+    def sentence(self) -> str:
+        """What is shown, '' when nothing is."""
+        return self._words.text() if not self.isHidden() else ""
+
+    def show_error(self, sentence: str, details: str = "") -> None:
+        """Say what went wrong. ``details`` can be copied and are not shown."""
+        self._show(sentence, details, "notice")
+
+    def show_note(self, sentence: str, details: str = "") -> None:
+        """Say something that went well."""
+        self._show(sentence, details, "note")
+
+    def clear(self) -> None:
+        """Take the notice away, as when the person tries again."""
+        self.hide()
+
+    def _show(self, sentence: str, details: str, surface: str) -> None:
+        self._details = details
+        self._words.setText(words.clean(sentence))
+        self._copy.setText("Copy details")
+        self._copy.setVisible(bool(details))
+        parts.restyle(self, surface=surface)
+        self.setAccessibleName(sentence)
+        self.show()
+
+    def _copy_details(self) -> None:
+        QGuiApplication.clipboard().setText(words.clean(f"{self._words.text()}\n\n{self._details}"))
+        self._copy.setText("Copied")
+
+    def _dismiss(self) -> None:
+        self.hide()
+        self.dismissed.emit()

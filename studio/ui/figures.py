@@ -1,0 +1,114 @@
+"""What a configuration will take and what the running cache takes, each figure with its origin."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
+
+from studio.ui import parts, words
+from studio.ui.bytes_bar import BytesBar
+from veloxquant_mlx.config import KVCacheConfig, SlotShape
+from veloxquant_mlx.steps import Plan
+from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot
+
+PREDICTED_AT = 4096
+"""Tokens of a prediction while the conversation is shorter: at a few hundred every window is still exact."""
+
+_EXAMPLE = SlotShape(heads=8, key_dim=128, value_dim=128)
+"""A slot of a common 8-billion-parameter model, for predictions without a model."""
+
+
+class FiguresCard(QFrame):
+    """Two predicted figures with a bar of kinds, then what runs, then the plan in one sentence."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "raised")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._shapes: list[SlotShape] | None = None
+        self._context: int | None = None
+        self._tokens = 0
+        self._predicted_at = -1
+        self.bits, self.bits_words = parts.label("", "figure"), parts.label("", "small", wrap=True)
+        self.ratio, self.ratio_words = parts.label("", "figure"), parts.label("", "small", wrap=True)
+        self.basis = parts.label("", "small", wrap=True)
+        self.bar = BytesBar()
+        self.running = parts.label("", "small", wrap=True)
+        self.plan = parts.label("", "small", wrap=True)
+        grid = QGridLayout()
+        parts.margins(grid, 0, 0, 0, 0, 0)
+        grid.setHorizontalSpacing(12)
+        grid.setColumnStretch(0, 1)
+        grid.setColumnStretch(1, 1)
+        for column, (figure, caption) in enumerate(
+            ((self.bits, self.bits_words), (self.ratio, self.ratio_words))
+        ):
+            grid.addWidget(figure, 0, column)
+            grid.addWidget(caption, 1, column, Qt.AlignmentFlag.AlignTop)
+        column_layout = QVBoxLayout(self)
+        parts.margins(column_layout, 12, 8, 12, 10, 6)
+        column_layout.addLayout(grid)
+        column_layout.addWidget(self.bar)
+        for line in (self.basis, self.running, self.plan):
+            column_layout.addWidget(line)
+        self.bits_words.setText("per value, predicted")
+        self.ratio_words.setText("smaller than 16 bits, predicted")
+        self.set_plan(None)
+        self.set_snapshot(None)
+
+    @property
+    def wants_prediction(self) -> bool:
+        """True when the token count of the last prediction is no longer the one to predict at."""
+        return self._predicted_at != self._at()
+
+    def set_model(self, shapes: list[SlotShape] | None, context: int | None) -> None:
+        """Shapes of the slots to predict for; None predicts for an example."""
+        self._shapes, self._context = shapes, context
+
+    def set_plan(self, plan: Plan | None) -> None:
+        """One sentence about the slots, hidden without a model."""
+        _set(self.plan, plan.sentence if plan else "")
+
+    def set_snapshot(self, snapshot: CacheSnapshot | None) -> None:
+        """Counted and measured bytes of the running cache."""
+        self._tokens = snapshot.tokens if snapshot else 0
+        if snapshot is None:
+            _set(self.running, "")
+            return
+        counted = snapshot.counted
+        text = (
+            f"Now {words.megabytes(snapshot.resident_bytes)} resident, measured; "
+            f"{words.megabytes(counted.total)} counted; "
+            f"16 bits would be {words.megabytes(snapshot.reference_bytes)}, counted."
+        )
+        if snapshot.ratio is None:
+            text += " Nothing compressed yet."
+        _set(self.running, text)
+
+    def predict(self, config: KVCacheConfig) -> None:
+        """Fill the two figures and the bar for a configuration."""
+        tokens = self._predicted_at = self._at()
+        shapes = self._shapes or [_EXAMPLE]
+        total, values = ByteCount(), 0
+        try:
+            for shape in dict.fromkeys(shapes):
+                one = config.predict(tokens, shape)
+                times = shapes.count(shape)
+                total = total + ByteCount(*(value * times for value in one.as_dict().values()))
+                values += times * tokens * shape.batch * shape.heads * (shape.key_dim + shape.value_dim)
+        except (NotImplementedError, ValueError):
+            total = ByteCount()
+        known = bool(total.total and values)
+        self.bits.setText(words.bits(round(total.total * 8 / values, 2)) if known else words.UNKNOWN)
+        self.ratio.setText(words.ratio(values * 2 / total.total) if known else words.UNKNOWN)
+        self.bar.show_bytes(total, values * 2 if known else 0)
+        at = f"{words.megabytes(total.total)} of {words.megabytes(values * 2)} " if known else ""
+        whose = "" if self._shapes else " per slot of 8 heads × 128 channels"
+        self.basis.setText(f"{at}at {words.count(tokens, 'token')}{whose}, predicted")
+
+    def _at(self) -> int:
+        least = min(PREDICTED_AT, self._context) if self._context else PREDICTED_AT
+        return max(self._tokens, least)
+
+
+def _set(line: QLabel, text: str) -> None:
+    line.setText(text)
+    line.setVisible(bool(text))

@@ -1,0 +1,69 @@
+"""What the window needs of an engine, so that tests can hand it another one."""
+
+from typing import Any, Protocol
+
+from veloxquant_mlx.config import KVCacheConfig
+from veloxquant_mlx.steps import Step
+
+
+class EngineLike(Protocol):
+    """Signals arrive on the GUI thread; commands return at once."""
+
+    methods_ready: Any
+    models_found: Any
+    progress: Any
+    loaded: Any
+    unloaded: Any
+    plan_changed: Any
+    started: Any
+    finished: Any
+    failed: Any
+    exported: Any
+    cancelled: Any
+
+    @property
+    def busy(self) -> bool:
+        """True while a command runs."""
+
+    @property
+    def state(self) -> str:
+        """``starting``, ``idle``, ``loading``, ``prefill`` or ``generating``."""
+
+    def find_models(self) -> None:
+        """Look for models; answered by ``models_found``."""
+
+    def load(self, path: str) -> None:
+        """Load a model folder."""
+
+    def fetch_starter(self) -> None:
+        """Fetch, convert and load the starter model."""
+
+    def import_gguf(self, path: str) -> None:
+        """Convert and load a GGUF file."""
+
+    def unload(self) -> None:
+        """Drop the model."""
+
+    def configure(self, config: KVCacheConfig) -> None:
+        """Use a cache configuration from the next message on."""
+
+    def send(self, prompt: str) -> None:
+        """Say something."""
+
+    def regenerate(self) -> None:
+        """Answer the last message again."""
+
+    def new_chat(self) -> None:
+        """Forget the conversation."""
+
+    def stop(self) -> None:
+        """Stop a reply, or cancel loading."""
+
+    def export(self, path: str, with_transcript: bool) -> None:
+        """Write a report."""
+
+    def close(self) -> None:
+        """End the engine's thread."""
+
+    def drain(self) -> list[Step]:
+        """The steps since the last call."""

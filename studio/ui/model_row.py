@@ -1,0 +1,106 @@
+"""One model in the list: its name, what it is in one line, and its state as a word."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
+
+from studio.ui import words
+from studio.ui.theme import tokens
+
+ROW = Qt.ItemDataRole.UserRole
+"""Role of the RowText of an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowText:
+    """What a row says."""
+
+    name: str
+    detail: str
+    state: str = ""
+    """``loaded``, ``not here yet`` or empty."""
+    problem: bool = False
+
+
+def row_text(info: Any, *, loaded: bool) -> RowText:
+    """The words of a ModelInfo; the problem sentence takes the place of the detail."""
+    if info.problem:
+        return RowText(info.name, info.problem, problem=True)
+    slots = "no KV slots" if info.kv_slots == 0 else words.count(info.kv_slots, "KV slot")
+    if info.slots and info.kv_slots and info.kv_slots != info.slots:
+        slots = f"{info.kv_slots:,} of {info.slots:,} slots hold KV"
+    kind = "GGUF, is converted first" if info.format == "gguf" else ""
+    parts = [words.bit_width(info.weight_bits), words.size(info.size_bytes), info.architecture, slots, kind]
+    return RowText(info.name, ", ".join(part for part in parts if part), "loaded" if loaded else "")
+
+
+class RowDelegate(QStyledItemDelegate):
+    """Paints RowText in two to four lines with an unmistakable selection and focus."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+        """Height for the wrapped detail at the width of the list."""
+        row: RowText = index.data(ROW)
+        view: Any = option.widget
+        width = view.viewport().width() if view is not None else 200
+        small = _small(option.font)
+        lines = _wrapped(QFontMetrics(small), row.detail, width - 16)
+        return QSize(width, 6 + QFontMetrics(_strong(option.font)).height() + 1 + lines.height() + 7)
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        """Background, focus ring, name, state word, detail."""
+        row: RowText = index.data(ROW)
+        view: Any = option.widget
+        t = tokens(view.palette())
+        state: Any = option.state
+        box: QRect = option.rect.adjusted(0, 0, 0, -2)
+        selected = bool(state & QStyle.StateFlag.State_Selected)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if selected or state & QStyle.StateFlag.State_MouseOver:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(t.accent_soft if selected else t.raised))
+            painter.drawRoundedRect(box, 6, 6)
+        if selected and view.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(t.accent), 2))
+            painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), 5, 5)
+        inner = box.adjusted(8, 6, -8, 0)
+        strong, small = _strong(option.font), _small(option.font)
+        right = inner.right()
+        if row.state:
+            painter.setFont(small)
+            metrics = QFontMetrics(small)
+            width = metrics.horizontalAdvance(row.state)
+            painter.setPen(QColor(t.good if row.state == "loaded" else t.muted))
+            top = inner.top() + QFontMetrics(strong).ascent() - metrics.ascent()
+            painter.drawText(QRect(right - width, top, width + 1, metrics.height()), 0, row.state)
+            right -= width + 8
+        painter.setFont(strong)
+        metrics = QFontMetrics(strong)
+        painter.setPen(QColor(t.text))
+        name = metrics.elidedText(row.name, Qt.TextElideMode.ElideMiddle, right - inner.left())
+        painter.drawText(QRect(inner.left(), inner.top(), right - inner.left(), metrics.height()), 0, name)
+        painter.setFont(small)
+        painter.setPen(QColor(t.warn if row.problem else t.muted))
+        below = QRect(inner.left(), inner.top() + metrics.height() + 1, inner.width(), 400)
+        painter.drawText(below, Qt.TextFlag.TextWordWrap, row.detail)
+        painter.restore()
+
+
+def _wrapped(metrics: QFontMetrics, text: str, width: int) -> QRect:
+    return metrics.boundingRect(QRect(0, 0, max(40, width), 4000), Qt.TextFlag.TextWordWrap, text)
+
+
+def _strong(font: QFont) -> QFont:
+    return QFont(font)
+
+
+def _small(font: QFont) -> QFont:
+    small = QFont(font)
+    small.setPixelSize(max(9, round(font.pixelSize() * 11 / 13)) if font.pixelSize() > 0 else 11)
+    return small

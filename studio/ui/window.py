@@ -1,0 +1,388 @@
+"""The main window: composition, wiring and the one refresh timer. It knows every panel; none knows another."""
+
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QShowEvent
+from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
+
+from studio.ui import parts, words
+from studio.ui.actions import Actions
+from studio.ui.cache_panel import CachePanel, shapes_of
+from studio.ui.charts_host import ChartsHost
+from studio.ui.chat import Chat
+from studio.ui.errors import Notice
+from studio.ui.export import ask_export
+from studio.ui.link import EngineLike
+from studio.ui.models_panel import GET_STARTER, ModelsPanel
+from studio.ui.statusbar import StatusBar
+from studio.ui.topbar import TopBar
+from veloxquant_mlx.config import KVCacheConfig
+from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, TokenStep
+from veloxquant_mlx.telemetry import CacheSnapshot
+
+TICK_MS = 50
+TICKS_PER_WORDS = 5
+
+
+class MainWindow(QMainWindow):
+    """Give it an engine whose signals arrive on this thread. Show it; everything else follows."""
+
+    def __init__(self, engine: EngineLike) -> None:
+        super().__init__()
+        self.engine = engine
+        self.setWindowTitle("VeloxQuant Studio")
+        self.setAcceptDrops(True)
+        self._info: Any = None
+        self._context: int | None = None
+        self._snapshot: CacheSnapshot | None = None
+        self._speed: float | None = None
+        self._reply = False
+        self._ticks = 0
+
+        self.top = TopBar()
+        self.models, self.chat, self.cache = ModelsPanel(), Chat(), CachePanel()
+        self.charts = ChartsHost()
+        self.status = StatusBar()
+        self.notice = Notice()
+        self.timer = QTimer(self)
+        self.timer.setInterval(TICK_MS)
+        self.timer.timeout.connect(self.tick)
+        self._compose()
+        self.actions_ = Actions(self)
+        self.top.set_menus(self.actions_.groups())
+        self._wire_panels()
+        self._wire_engine()
+        self._refresh_words()
+        self._ready()
+
+    def sizeHint(self) -> QSize:
+        """The size the layout was drawn for."""
+        return QSize(1280, 800)
+
+    # Composition -------------------------------------------------------------------------------
+
+    def _compose(self) -> None:
+        self.columns = QSplitter(Qt.Orientation.Horizontal)
+        for panel, least in ((self.models, 184), (self.chat, 280), (self.cache, 252)):
+            panel.setMinimumWidth(least)
+            self.columns.addWidget(panel)
+        for index, stretch in enumerate((0, 1, 0)):
+            self.columns.setStretchFactor(index, stretch)
+        self.rows = QSplitter(Qt.Orientation.Vertical)
+        self.rows.addWidget(self.columns)
+        self.rows.addWidget(self.charts)
+        self.rows.setStretchFactor(0, 3)
+        self.rows.setStretchFactor(1, 2)
+        for splitter in (self.columns, self.rows):
+            splitter.setHandleWidth(1)
+            splitter.setChildrenCollapsible(False)
+        self.columns.setSizes([216, 772, 292])
+        self.rows.setSizes([476, 262])
+        middle = QWidget()
+        column = QVBoxLayout(middle)
+        parts.margins(column, 0, 0, 0, 0, 0)
+        shelf = QVBoxLayout()
+        parts.margins(shelf, 0, 0, 0, 0, 0)
+        shelf.addWidget(self.notice)
+        column.addWidget(self.top)
+        column.addLayout(shelf)
+        column.addWidget(self.rows, 1)
+        column.addWidget(self.status)
+        self.setCentralWidget(middle)
+        self.setMinimumSize(QSize(900, 600))
+        self.resize(1280, 800)
+
+    def _wire_panels(self) -> None:
+        self.models.load_requested.connect(self.load)
+        self.models.import_requested.connect(self._import)
+        self.models.starter_requested.connect(self._fetch_starter)
+        self.models.unload_requested.connect(self.engine.unload)
+        self.models.cancel_requested.connect(self.engine.stop)
+        self.models.refresh_requested.connect(self.engine.find_models)
+        self.cache.apply_requested.connect(self.configure)
+        self.chat.send_requested.connect(self.send)
+        self.chat.stop_requested.connect(self.engine.stop)
+        self.chat.regenerate_requested.connect(self.regenerate)
+        self.chat.empty.action_chosen.connect(self._start_somewhere)
+        self.top.model_chip.clicked.connect(self.models.list.setFocus)
+        self.top.cache_chip.clicked.connect(self.cache.method_box.setFocus)
+        self.top.new_button.clicked.connect(self.new_chat)
+        self.top.export_button.clicked.connect(self.export)
+
+    def _wire_engine(self) -> None:
+        engine = self.engine
+        engine.methods_ready.connect(self._on_methods)
+        engine.models_found.connect(self._on_models)
+        engine.progress.connect(self._on_progress)
+        engine.loaded.connect(self._on_loaded)
+        engine.unloaded.connect(self._on_unloaded)
+        engine.plan_changed.connect(self._on_plan)
+        engine.started.connect(self._on_started)
+        engine.finished.connect(self._on_finished)
+        engine.failed.connect(self._on_failed)
+        engine.exported.connect(self._on_exported)
+        engine.cancelled.connect(self._on_cancelled)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """The charts import a large library: they come after the first paint."""
+        super().showEvent(event)
+        QTimer.singleShot(0, self.charts.load)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """The system changed its colours: the charts paint for themselves."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "charts"):
+            self.charts.follow_palette()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """The engine ends before the window does."""
+        self.timer.stop()
+        self.engine.close()
+        super().closeEvent(event)
+
+    # Commands ----------------------------------------------------------------------------------
+
+    def load(self, path: str) -> None:
+        """Load a model folder."""
+        self._busy_with("Loading the model")
+        self.engine.load(path)
+
+    def _import(self, path: str) -> None:
+        self._busy_with("Reading the GGUF file")
+        self.engine.import_gguf(path)
+
+    def _fetch_starter(self) -> None:
+        self._busy_with("Getting the starter model")
+        self.engine.fetch_starter()
+
+    def _busy_with(self, sentence: str) -> None:
+        self.models.set_progress(None, sentence)
+        if self.chat.is_empty():
+            self.chat.empty.show_busy(sentence)
+        self._ready()
+
+    def _start_somewhere(self) -> None:
+        starter = self.models.starter()
+        if starter is None:
+            self._fetch_starter()
+        else:
+            self.load(str(starter.path))
+
+    def configure(self, config: KVCacheConfig) -> None:
+        """Use a configuration from the next message on."""
+        self.engine.configure(config)
+        self.cache.set_applied(config)
+        name = config.preset_name() or "custom"
+        self.top.set_cache(f"{config.label} {name}")
+        self.status.set_cache(f"{config.label} {name}")
+
+    def send(self, text: str) -> None:
+        """Say something to the model."""
+        self._begin("reply")
+        self.engine.send(text)
+
+    def regenerate(self) -> None:
+        """Answer the last message again, through the cache as it is set now."""
+        if self.chat.can_regenerate() and not self.engine.busy:
+            self._begin("regenerate")
+            self.engine.regenerate()
+
+    def new_chat(self) -> None:
+        """Start over."""
+        if self._reply:
+            self.engine.stop()
+            self._reply = False
+        self.engine.drain()
+        self.engine.new_chat()
+        self.chat.clear()
+        self.charts.clear()
+        self._snapshot = self._speed = None
+        self.cache.set_snapshot(None)
+        self._refresh_words()
+        self._ready()
+
+    def stop(self) -> None:
+        """Stop a reply, or cancel loading."""
+        if self.engine.busy:
+            self.engine.stop()
+
+    def export(self) -> None:
+        """Ask where to, then write a report."""
+        asked = ask_export(self, self._info.name if self._info else "")
+        if asked:
+            self.notice.clear()
+            self.engine.export(*asked)
+
+    # The engine's answers ----------------------------------------------------------------------
+
+    def _on_methods(self, methods: dict[str, type[KVCacheConfig]]) -> None:
+        self.cache.set_methods(methods)
+        config = self.cache.config()
+        if config is not None:
+            self.configure(config)
+        self._ready()
+
+    def _on_models(self, models: list[Any]) -> None:
+        self.models.set_models(models)
+        self._ready()
+
+    def _on_progress(self, fraction: float | None, sentence: str) -> None:
+        self.models.set_progress(fraction, sentence)
+        self.status.set_state(sentence)
+        if self.chat.is_empty():
+            self.chat.empty.show_busy(sentence)
+
+    def _on_loaded(self, loaded: Any) -> None:
+        self._info, self._context = loaded.info, loaded.context
+        self.models.set_loaded(loaded.info)
+        self.chat.clear()
+        self.charts.clear()
+        self._snapshot = self._speed = None
+        self.cache.set_snapshot(None)
+        self.cache.set_model(shapes_of(loaded.info), loaded.context)
+        self._on_plan(loaded.plan)
+        self.top.set_model(loaded.info.name)
+        self.status.set_model(f"{loaded.info.name}, {loaded.compute}")
+        self._ready()
+        self.chat.prompt.setFocus()
+
+    def _on_unloaded(self) -> None:
+        self._info = self._context = self._snapshot = self._speed = None
+        self.models.set_loaded(None)
+        self.chat.clear()
+        self.charts.clear()
+        self.charts.set_plan(None)
+        self.cache.set_snapshot(None)
+        self.cache.set_plan(None)
+        self.cache.set_model(None, None)
+        self.top.set_model(None)
+        self.status.set_model(None)
+        self._ready()
+
+    def _on_plan(self, plan: Plan) -> None:
+        self.cache.set_plan(plan)
+        self.charts.set_plan(plan)
+
+    def _on_started(self, kind: str) -> None:
+        if not self._reply:
+            self._begin(kind)
+
+    def _begin(self, kind: str) -> None:
+        self._reply = True
+        self._speed = None
+        self.cache.set_in_use()
+        self.chat.begin(kind)
+        self.timer.start()
+        self._ready()
+
+    def _on_finished(self, step: FinishedStep) -> None:
+        self.tick()
+        self._finish(step)
+
+    def _finish(self, step: FinishedStep) -> None:
+        """Comes from the signal and from the steps, whichever is first."""
+        if not self._reply:
+            return
+        self._reply = False
+        self._snapshot, self._speed = step.snapshot, step.decode_speed
+        self.chat.finish(step)
+        self.cache.set_snapshot(step.snapshot)
+        self._ready()
+
+    def _on_failed(self, where: str, sentence: str, details: str) -> None:
+        if where == "models":
+            self.models.show_error(sentence, details)
+        elif where == "cache":
+            self.cache.notice.show_error(sentence, details)
+        elif where == "chat":
+            self.tick()
+            self._reply = False
+            self.chat.fail(sentence, details)
+        else:
+            self.notice.show_error(sentence, details)
+        self._ready()
+
+    def _on_exported(self, path: str) -> None:
+        self.notice.show_note(f"Report saved to {path}")
+
+    def _on_cancelled(self, where: str) -> None:
+        if where == "chat":
+            self._reply = False
+        self.models.set_progress_done()
+        self._ready()
+
+    # The timer ---------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Take what the engine has, hand it on, and rest when nothing more comes."""
+        steps = self.engine.drain()
+        text: list[str] = []
+        for step in steps:
+            self._snapshot = step.snapshot
+            self.charts.append(step)
+            if isinstance(step, TokenStep):
+                text.append(step.text)
+            elif isinstance(step, PrefillStep):
+                self.chat.prefill(step.done, step.total)
+        if text:
+            self.chat.append("".join(text))
+        if steps:
+            self.charts.refresh()
+        for step in steps:
+            if isinstance(step, FinishedStep):
+                self._finish(step)
+        self._ticks += 1
+        if self._ticks % TICKS_PER_WORDS == 0 or not self._reply:
+            self._refresh_words()
+        if not self._reply and not self.engine.busy:
+            self.timer.stop()
+
+    def _refresh_words(self) -> None:
+        self.status.set_numbers(self._snapshot, self._context, self._speed)
+        self.status.set_state(words.state(self.engine.state))
+        if self._snapshot is not None:
+            self.cache.set_snapshot(self._snapshot)
+
+    def _ready(self) -> None:
+        """What can be done now, everywhere it shows."""
+        if self._info is None:
+            reason = "Load a model to write to it."
+        elif self.cache.config() is None:
+            reason = "The engine is getting ready."
+        else:
+            reason = ""
+        self.chat.set_ready(reason)
+        self.models.set_replying(self._reply)
+        self.actions_.update(
+            can_regenerate=self.chat.can_regenerate(), replying=self._reply, has_model=self._info is not None
+        )
+        self.top.export_button.setEnabled(self._info is not None)
+        self.top.new_button.setEnabled(not self.chat.is_empty())
+        self.status.set_state(words.state(self.engine.state))
+        if self.chat.is_empty() and not self.models.is_busy():
+            if self._info is not None:
+                self.chat.empty.show_model(self._info.name)
+            else:
+                starter = self.models.starter()
+                self.chat.empty.show_no_model(f"Load {starter.name}" if starter else GET_STARTER)
+
+    # Dropping a model on the window ------------------------------------------------------------
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Folders and GGUF files are welcome."""
+        if self._dropped(event):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Load the folder or import the file."""
+        path = self._dropped(event)
+        if path:
+            (self._import if Path(path).suffix.lower() == ".gguf" else self.load)(path)
+
+    def _dropped(self, event: QDropEvent) -> str:
+        urls = event.mimeData().urls()
+        path = urls[0].toLocalFile() if len(urls) == 1 else ""
+        is_model = bool(path) and (Path(path).is_dir() or Path(path).suffix.lower() == ".gguf")
+        return path if is_model and not self.engine.busy else ""
