@@ -118,7 +118,10 @@ def _load_tokenizer(library: Any, info: ModelInfo, config: dict[str, Any]) -> An
                 f"The tokenizer of {info.name} is code in its own folder, which is never run: choose another."
             )
         else:
-            text = f"The tokenizer of {info.name} is damaged or incomplete: download the model again."
+            text = (
+                f"The tokenizer of {info.name} is damaged or doesn't fit its configuration "
+                f"({_reason(error)}): download the model again."
+            )
         raise ModelError(text) from error
     return tokenizer
 

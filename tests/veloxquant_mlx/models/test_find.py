@@ -178,8 +178,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("words", DAMAGES)
 def test_damage_is_one_sentence_everywhere(words: str, tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "models" / "m")
-    evil = "import pathlib; pathlib.Path(__file__).with_name('ran').touch(); Model = ModelArgs = Tokenizer = object"
-    (folder / "evil.py").write_text(evil)
+    (folder / "evil.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n")
     DAMAGES[words](folder)
     for call in (describe, load_model):
         with pytest.raises(ModelError) as caught:
