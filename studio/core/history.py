@@ -41,7 +41,8 @@ class History:
         self._rows = 0
         self._marks: list[int] = []
         self._snapshot: CacheSnapshot | None = None
-        self._in_prefill = False
+        self._prefilled: int | None = None
+        """Prompt tokens read so far by the prefill that is running, None outside one."""
         self._version += 1
 
     def __len__(self) -> int:
@@ -73,10 +74,13 @@ class History:
     def append(self, step: Step) -> None:
         """Take in the snapshot of one step."""
         snapshot = step.snapshot
-        starts_prefill = isinstance(step, PrefillStep) and not self._in_prefill
-        if isinstance(step, PrefillStep) and starts_prefill:
-            self._cut(max(0, snapshot.tokens - step.done) + 1)
-        self._in_prefill = isinstance(step, PrefillStep)
+        if isinstance(step, PrefillStep):
+            # A prefill that failed leaves no closing step: one that reads no further than it is another.
+            if self._prefilled is None or step.done <= self._prefilled:
+                self._cut(max(0, snapshot.tokens - step.done) + 1)
+            self._prefilled = step.done
+        else:
+            self._prefilled = None
         self._cut(snapshot.tokens)
         if isinstance(step, TokenStep) and step.count == 1:
             mark = max(0, snapshot.tokens - 1)

@@ -1,0 +1,57 @@
+"""Bytes of a slot or of a moment in words, as a sentence and as a small table for a tooltip."""
+
+from collections.abc import Iterable
+from html import escape
+
+from studio.ui.charts.ink import Ink
+from veloxquant_mlx.telemetry import KIND_LABELS, ByteCount
+
+
+def mega(count: float) -> str:
+    """Bytes in MB without the unit: one decimal from 10 MB on, below three significant figures or two."""
+    value = count / 1e6
+    if value >= 9.995 or not value:
+        return f"{value:,.1f}"
+    return f"{value:.2f}" if value >= 0.9995 else f"{value:.3f}" if value >= 0.00995 else f"{value:.2g}"
+
+
+def fine(count: float) -> str:
+    """Bytes in MB with their unit."""
+    return f"{mega(count)} MB"
+
+
+def parts(counted: ByteCount) -> list[tuple[str, int]]:
+    """The kinds that hold bytes, in the order of BYTE_KINDS."""
+    return [(kind, count) for kind, count in counted.as_dict().items() if count]
+
+
+def sentence(counted: ByteCount, resident: float, reference: float) -> str:
+    """Every kind with its bytes, then what is resident and what 16 bits would take."""
+    kinds = ", ".join(f"{KIND_LABELS[kind]} {mega(count)}" for kind, count in parts(counted))
+    kinds = f"{kinds} MB counted" if kinds else "no bytes yet"
+    return f"{kinds}; {fine(resident)} resident, measured; {fine(reference)} in 16 bits, counted"
+
+
+def table(
+    title: str, counted: ByteCount, resident: float, reference: float, ink: Ink, notes: Iterable[str] = ()
+) -> str:
+    """The same figures as rich text, one row each, with the kinds' colours beside their names."""
+    rows = [
+        _row(ink.colours[kind].name(), KIND_LABELS[kind], fine(count), "counted")
+        for kind, count in reversed(parts(counted))
+    ]
+    rows.append(_row("", "together", fine(counted.total), "counted"))
+    rows.append(_row(ink.text.name(), "resident", fine(resident), "measured"))
+    rows.append(_row(ink.colours["reference"].name(), "in 16 bits", fine(reference), "counted"))
+    below = "".join(f"<br>{escape(note)}" for note in notes)
+    return f"<b>{escape(title)}</b><table cellspacing=0>{''.join(rows)}</table>{below.removeprefix('<br>')}"
+
+
+def _row(colour: str, name: str, figure: str, how: str) -> str:
+    mark = f'<span style="color:{colour}">■</span>' if colour else ""
+    cells = (mark, escape(name), f'<span style="font-weight:600">{figure}</span>', how)
+    aligned = ("left", "left", "right", "left")
+    return "<tr>" + "".join(
+        f'<td align="{side}" style="padding-right:8px">{cell}</td>'
+        for side, cell in zip(aligned, cells, strict=True)
+    ) + "</tr>"  # fmt: skip

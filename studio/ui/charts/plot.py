@@ -1,0 +1,169 @@
+"""A pyqtgraph plot without its default look, and an item that paints in pixels."""
+
+from typing import Any
+
+import pyqtgraph as pg
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QResizeEvent, QTransform, QWheelEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from studio.ui.charts.ink import Ink, ink, small
+from studio.ui.theme import Scheme
+
+GAP = 6.0
+"""Pixels between an axis and its numbers."""
+
+
+class PixelItem(pg.GraphicsObject):
+    """One item that paints a whole chart in widget pixels, so that hairlines stay hairlines.
+
+    Subclasses implement ``paint_pixels(painter, to_pixels, frame)``: ``to_pixels`` maps data to pixels,
+    ``frame`` is the plot's inside in pixels.
+    """
+
+    def __init__(self, plot: "QuietPlot") -> None:
+        super().__init__()
+        self._plot = plot
+
+    def boundingRect(self) -> QRectF:
+        return QRectF(self._plot.getViewBox().viewRect())
+
+    def viewTransformChanged(self) -> None:
+        self.prepareGeometryChange()
+
+    def paint(self, painter: QPainter, *_: Any) -> None:
+        to_pixels = painter.worldTransform()
+        frame = to_pixels.mapRect(self.boundingRect())
+        painter.save()
+        painter.resetTransform()
+        self.paint_pixels(painter, to_pixels, frame)
+        painter.restore()
+
+    def paint_pixels(self, painter: QPainter, to_pixels: QTransform, frame: QRectF) -> None:
+        """Paint in pixels."""
+        raise NotImplementedError
+
+
+class QuietPlot(pg.PlotWidget):
+    """Two bare axes around one view that only the program moves.
+
+    The view's data coordinates are set by ``show_range``; the axes hold exactly the ticks they are given.
+    """
+
+    hovered = Signal(object)
+    """QPointF in data coordinates, or None when the pointer left the plot's inside."""
+    pressed = Signal(object)
+    """QPointF in data coordinates of a click of the left button inside the plot."""
+    resized = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent=parent, background=None, enableMenu=False)
+        self.setObjectName("plot")
+        self.setFrameShape(pg.PlotWidget.Shape.NoFrame)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.setMinimumSize(120, 72)
+        self.setStyleSheet("background: transparent; border: none;")
+        self.hideButtons()
+        self.setMouseEnabled(False, False)
+        self.setMouseTracking(True)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
+        self.getViewBox().setDefaultPadding(0)
+        self.getViewBox().disableAutoRange()
+        self.getPlotItem().setContentsMargins(0, 6, 8, 0)
+        self.scheme = Scheme.Dark
+        self._ticks: tuple[list[tuple[float, str]], list[tuple[float, str]]] | None = None
+        self._range: tuple[tuple[float, float], tuple[float, float]] | None = None
+        for axis in (self.left, self.bottom):
+            axis.setPen(pg.mkPen(None))
+            axis.setTickPen(pg.mkPen(None))
+            axis.setZValue(1)
+            axis.setStyle(
+                tickLength=0, tickAlpha=0, tickTextOffset=round(GAP), autoExpandTextSpace=False,
+                hideOverlappingLabels=False,
+            )  # fmt: skip
+        self.dress()
+
+    @property
+    def left(self) -> Any:
+        """The vertical axis."""
+        return self.getPlotItem().getAxis("left")
+
+    @property
+    def bottom(self) -> Any:
+        """The horizontal axis."""
+        return self.getPlotItem().getAxis("bottom")
+
+    @property
+    def ink(self) -> Ink:
+        """Colours for painting right now."""
+        return ink(self.scheme, self.devicePixelRatioF())
+
+    def dress(self) -> None:
+        """Take on the widget's font and the scheme's colours."""
+        self._ticks = None
+        font = small(self.font())
+        metrics = QFontMetricsF(font)
+        for axis in (self.left, self.bottom):
+            axis.setStyle(tickFont=font)
+            axis.setTextPen(self.ink.muted)
+        self.bottom.setHeight(metrics.height() + GAP)
+        self.viewport().update()
+
+    def show_range(self, x: tuple[float, float], y: tuple[float, float]) -> None:
+        """Set what the view shows, without padding."""
+        if (x, y) == self._range:
+            return
+        self._range = (x, y)
+        self.getViewBox().setRange(xRange=x, yRange=y, padding=0)
+
+    def set_ticks(self, x: list[tuple[float, str]], y: list[tuple[float, str]]) -> None:
+        """Set the axes' ticks and fit the left axis to its widest number."""
+        # An axis that is told anything lays itself out anew, which costs more than the data's painting.
+        if (x, y) == self._ticks:
+            return
+        self._ticks = (x, y)
+        self.bottom.setTicks([x])
+        self.left.setTicks([y])
+        metrics = QFontMetricsF(small(self.font()))
+        wide = max((metrics.horizontalAdvance(words) for _, words in y), default=0.0)
+        self.left.setWidth(max(24.0, wide + 2 * GAP))
+
+    def tick_words(self) -> tuple[list[str], list[str]]:
+        """The numbers along the bottom and the left axis."""
+        x, y = self._ticks or ([], [])
+        return [words for _, words in x], [words for _, words in y]
+
+    def inside(self) -> tuple[float, float]:
+        """Width and height of the view in pixels, at least 1."""
+        rect = self.getViewBox().boundingRect()
+        return max(1.0, rect.width()), max(1.0, rect.height())
+
+    def _data_at(self, event: QMouseEvent) -> QPointF | None:
+        at = self.mapToScene(event.position().toPoint())
+        view = self.getViewBox()
+        return view.mapSceneToView(at) if view.sceneBoundingRect().contains(at) else None
+
+    # The base class's handling of the mouse is for moving and zooming; neither exists here.
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self.hovered.emit(self._data_at(event))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        at = self._data_at(event)
+        if event.button() == Qt.MouseButton.LeftButton and at is not None:
+            self.pressed.emit(at)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        event.accept()
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        self.mousePressEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self.hovered.emit(None)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.resized.emit()

@@ -1,0 +1,137 @@
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtWidgets import QToolTip
+from pytestqt.qtbot import QtBot
+
+from studio.core.history import History
+from studio.ui.charts.ink import STACK
+from studio.ui.charts.layers import PICK
+from studio.ui.charts.memory import NOTHING, WAITING
+from studio.ui.charts.panel import ChartsPanel
+from tests.studio.synthetic import history, plan, snapshot
+from tests.studio.ui.charts.conftest import Show
+from veloxquant_mlx.steps import TokenStep
+
+FOREIGN = frozenset({0, 2, 3})
+
+
+def slot_middle(panel: ChartsPanel, slot: int) -> QPoint:
+    """Where a slot's column is inside the plot's viewport."""
+    plot = panel.layers.findChild(object, "plot")
+    at = plot.getViewBox().mapViewToScene(QPointF(slot + 0.5, 0.01))
+    return plot.mapFromScene(at)
+
+
+@pytest.mark.parametrize("slots", [1, 30, 128])
+def test_what_is_drawn_is_what_was_fed_kind_by_kind(show: Show, slots: int) -> None:
+    foreign = FOREIGN if slots > 4 else frozenset()
+    kept = history(((300, 90),), slots=slots, foreign=foreign)
+    panel = show(kept, plan(slots, foreign))
+    drawn = panel.layers.drawn
+    assert kept.snapshot is not None
+    for slot, layer in enumerate(kept.snapshot.layers):
+        assert {kind: int(drawn[kind][slot]) for kind in STACK} == layer.counted.as_dict()
+        assert drawn["resident"][slot] == layer.resident_bytes
+        assert drawn["reference"][slot] == layer.reference_bytes
+    assert not panel.grab().isNull()
+
+
+def test_no_tokens_is_a_sentence(show: Show) -> None:
+    kept = History()
+    kept.append(TokenStep("", 0, 1, snapshot(0, 4)))
+    assert show(kept, plan(4)).layers.empty == NOTHING
+    assert show(None).layers.empty == NOTHING
+
+
+def test_a_snapshot_without_slots_is_a_sentence(show: Show) -> None:
+    kept = History()
+    kept.append(TokenStep("", 0, 1, snapshot(5, 0)))
+    assert show(kept).layers.empty == NOTHING
+
+
+def test_words_say_how_many_slots_are_compressed(show: Show) -> None:
+    assert show(history(slots=30), plan(30)).layers.words == "30 slots compressed"
+    partly = show(history(slots=30, foreign=FOREIGN), plan(30, FOREIGN))
+    assert partly.layers.words == "27 of 30 slots compressed"
+    assert show(history(((50, 3),)), plan(30)).layers.words == WAITING
+
+
+def test_a_model_without_kv_slots_says_so(show: Show) -> None:
+    every = frozenset(range(3))
+    panel = show(history(slots=3, foreign=every), plan(3, every))
+    assert panel.layers.words.startswith("This model has no KV cache to compress")
+
+
+def test_a_click_selects_a_slot_and_spells_it_out(show: Show, qtbot: QtBot) -> None:
+    panel = show(history(slots=30), plan(30))
+    assert panel.layers.detail == PICK
+    plot = panel.layers.findChild(object, "plot")
+    with qtbot.waitSignal(panel.slot_selected) as caught:
+        qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=slot_middle(panel, 11))
+    assert caught.args == [11] and panel.layers.selected == 11
+    detail = panel.layers.detail
+    assert detail.startswith("Slot 11: codes ") and "resident, measured" in detail and "in 16 bits" in detail
+    assert "Frontier at 384 of 500 tokens" in detail
+
+
+def test_a_click_on_a_foreign_slot_gives_the_plans_reason(show: Show, qtbot: QtBot) -> None:
+    panel = show(history(slots=30, foreign=FOREIGN), plan(30, FOREIGN))
+    plot = panel.layers.findChild(object, "plot")
+    qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=slot_middle(panel, 2))
+    assert "foreign slots" in panel.layers.detail
+    assert "Not compressed: a sliding window of 512 tokens stays as the model made it" in panel.layers.detail
+
+
+def test_the_detail_line_follows_the_history(show: Show) -> None:
+    kept = history(slots=3)
+    panel = show(kept, plan(3))
+    panel.layers.select(1)
+    before = panel.layers.detail
+    kept.append(TokenStep("a", 1, 400, snapshot(700, 3)))
+    panel.refresh()
+    assert panel.layers.selected == 1 and panel.layers.detail != before
+    assert "Frontier at 640 of 700 tokens" in panel.layers.detail
+
+
+def test_arrow_keys_walk_over_the_slots(show: Show, qtbot: QtBot) -> None:
+    panel = show(history(slots=3), plan(3))
+    seen: list[int] = []
+    panel.slot_selected.connect(seen.append)
+    for key in (
+        Qt.Key.Key_Right,
+        Qt.Key.Key_Right,
+        Qt.Key.Key_End,
+        Qt.Key.Key_Right,
+        Qt.Key.Key_Left,
+        Qt.Key.Key_Home,
+    ):
+        qtbot.keyClick(panel.layers, key)
+    assert seen == [0, 1, 2, 1, 0]
+
+
+def test_hovering_reads_a_slot(show: Show) -> None:
+    panel = show(history(slots=30, foreign=FOREIGN), plan(30, FOREIGN))
+    plot = panel.layers.findChild(object, "plot")
+    plot.hovered.emit(QPointF(5.5, 0.1))
+    assert "Slot 5" in QToolTip.text() and "measured" in QToolTip.text() and "counted" in QToolTip.text()
+    plot.hovered.emit(QPointF(2.5, 0.1))
+    assert "Slot 2" in QToolTip.text() and "sliding window" in QToolTip.text()
+    plot.hovered.emit(None)
+
+
+def test_another_model_drops_the_selection(show: Show) -> None:
+    panel = show(history(slots=30), plan(30))
+    panel.layers.select(29)
+    panel.set_plan(plan(30))
+    assert panel.layers.selected == 29
+    panel.set_plan(plan(12))
+    assert panel.layers.selected is None
+
+
+def test_fewer_slots_than_the_selected_one_drop_it(show: Show) -> None:
+    kept = history(slots=30)
+    panel = show(kept)
+    panel.layers.select(29)
+    kept.append(TokenStep("a", 1, 9, snapshot(600, 4)))
+    panel.refresh()
+    assert panel.layers.selected is None and len(panel.layers.drawn["codes"]) == 4

@@ -1,0 +1,131 @@
+from itertools import pairwise
+
+import numpy as np
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtWidgets import QToolTip
+
+from studio.core.history import History
+from studio.ui.charts.ink import STACK
+from studio.ui.charts.memory import NOTHING, WAITING, end_words
+from tests.studio.synthetic import history, plan, reply, snapshot
+from tests.studio.ui.charts.conftest import Show
+from veloxquant_mlx.steps import TokenStep
+from veloxquant_mlx.telemetry import BYTE_KINDS
+
+
+def test_what_is_drawn_is_what_was_fed_kind_by_kind(show: Show) -> None:
+    kept = history(((300, 200), (40, 60)), slots=6, foreign=frozenset({0, 3}))
+    drawn = show(kept, plan(6, frozenset({0, 3}))).memory.drawn
+    columns = kept.columns()
+    assert drawn is not None
+    assert drawn.tokens.tolist() == columns["tokens"].tolist()
+    for kind in BYTE_KINDS:
+        assert drawn.kinds[kind].tolist() == columns[kind].tolist()
+    assert drawn.resident.tolist() == columns["resident"].tolist()
+    assert drawn.reference.tolist() == columns["reference"].tolist()
+
+
+def test_the_stack_adds_up_to_the_counted_total(show: Show) -> None:
+    kept = history(((900, 300),), slots=4, foreign=frozenset({1}))
+    chart = show(kept).memory
+    tops = list(chart.drawn_tops.values())
+    assert list(chart.drawn_tops) == [kind for kind in STACK if kept.columns()[kind].any()]
+    assert all(np.all(upper >= lower) for lower, upper in pairwise(tops))
+    assert kept.snapshot is not None
+    assert tops[-1][-1] == kept.snapshot.counted.total
+
+
+def test_a_kind_without_bytes_has_no_area(show: Show) -> None:
+    assert "foreign" not in show(history()).memory.drawn_tops
+
+
+def test_a_long_history_is_thinned_but_keeps_its_newest_row_and_its_peaks(show: Show) -> None:
+    kept = history(((10, 9000),), slots=1)
+    drawn = show(kept).memory.drawn
+    columns = kept.columns()
+    total = sum(columns[kind] for kind in BYTE_KINDS)
+    assert drawn is not None and len(drawn.tokens) < 2500
+    assert drawn.tokens[-1] == 9010
+    assert sum(drawn.kinds.values()).max() == total.max()
+
+
+def test_an_empty_history_is_a_sentence(show: Show) -> None:
+    for kept in (None, History()):
+        chart = show(kept).memory
+        assert chart.empty == NOTHING and chart.drawn is None
+
+
+def test_a_prefill_of_no_tokens_yet_is_still_nothing(show: Show) -> None:
+    kept = History()
+    kept.append(next(iter(reply(0, 300, 1))))
+    assert show(kept).memory.empty == NOTHING
+
+
+def test_before_the_first_flush_the_words_say_so_instead_of_a_ratio(show: Show) -> None:
+    panel = show(history(((60, 20),)))
+    assert panel.memory.words == WAITING and panel.headline.text() == WAITING
+    panel.set_waiting("Nothing compressed yet: the first 128 tokens stay exact")
+    assert panel.memory.words == "Nothing compressed yet: the first 128 tokens stay exact"
+
+
+def test_after_a_flush_the_ratio_is_named_counted(show: Show) -> None:
+    kept = history()
+    assert kept.snapshot is not None and kept.snapshot.ratio is not None
+    assert show(kept).memory.words == f"{kept.snapshot.ratio:,.1f}× smaller than 16 bits, counted"
+
+
+def test_the_ends_of_the_lines_are_labelled(show: Show) -> None:
+    drawn = show(history(((3000, 104),))).memory.drawn
+    assert drawn is not None
+    reference, resident = ("".join(pair) for pair in end_words(drawn))
+    assert reference == "16-bit, 71.5 MB counted"
+    assert resident.endswith(" MB resident, measured")
+
+
+def test_a_history_that_restarts_is_drawn_anew(show: Show) -> None:
+    kept = history(((300, 200),), bits=(2, 2))
+    panel = show(kept)
+    for step in reply(0, 400, 3, bits=(4, 4)):
+        kept.append(step)
+    panel.refresh()
+    drawn = panel.memory.drawn
+    assert drawn is not None
+    assert drawn.tokens.tolist() == [0, 400, 401, 402, 403]
+    assert int(drawn.kinds["codes"][-1]) == snapshot(403, bits=(4, 4)).counted.codes
+
+
+def test_a_cleared_history_empties_the_chart(show: Show) -> None:
+    kept = history()
+    panel = show(kept)
+    kept.clear()
+    panel.refresh()
+    assert panel.memory.empty == NOTHING and panel.memory.drawn is None
+
+
+def test_one_row_is_drawn(show: Show) -> None:
+    kept = History()
+    kept.append(TokenStep("a", 1, 1, snapshot(1, 1)))
+    panel = show(kept)
+    assert panel.memory.drawn is not None and not panel.grab().isNull()
+
+
+def test_axes_name_round_tokens_with_separators(show: Show) -> None:
+    plot = show(history(((3000, 104),))).memory.findChild(object, "plot")
+    assert plot.tick_words()[0][:4] == ["0", "1,024", "2,048", "3,072"]
+
+
+def test_the_pointer_reads_the_nearest_row(show: Show) -> None:
+    kept = history(((300, 200),))
+    panel = show(kept)
+    plot = panel.memory.findChild(object, "plot")
+    plot.hovered.emit(QPointF(450, 1))
+    text = QToolTip.text()
+    assert "450 tokens" in text and "frontier at 384 tokens" in text and "reply 1 began at 300 tokens" in text
+    plot.hovered.emit(None)
+
+
+def test_nothing_of_the_plotting_librarys_own_controls_is_left(show: Show) -> None:
+    plot = show(history()).memory.findChild(object, "plot")
+    item = plot.getPlotItem()
+    assert item.buttonsHidden and not item.menuEnabled() and plot.getViewBox().menu is None
+    assert plot.contextMenuPolicy() == Qt.ContextMenuPolicy.NoContextMenu
