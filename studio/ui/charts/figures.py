@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-from studio.ui.charts.ink import Ink
+from studio.ui.charts.ink import STACK, Ink
 from veloxquant_mlx.telemetry import KIND_LABELS, ByteCount
 
 
@@ -21,8 +21,8 @@ def fine(count: float) -> str:
 
 
 def parts(counted: ByteCount) -> list[tuple[str, int]]:
-    """The kinds that hold bytes, in the order of BYTE_KINDS."""
-    return [(kind, count) for kind, count in counted.as_dict().items() if count]
+    """The kinds that hold bytes, from the top of the stack down."""
+    return [(kind, getattr(counted, kind)) for kind in reversed(STACK) if getattr(counted, kind)]
 
 
 def sentence(counted: ByteCount, resident: float, reference: float) -> str:
@@ -38,13 +38,13 @@ def table(
     """The same figures as rich text, one row each, with the kinds' colours beside their names."""
     rows = [
         _row(ink.colours[kind].name(), KIND_LABELS[kind], fine(count), "counted")
-        for kind, count in reversed(parts(counted))
+        for kind, count in parts(counted)
     ]
     rows.append(_row("", "together", fine(counted.total), "counted"))
     rows.append(_row(ink.text.name(), "resident", fine(resident), "measured"))
     rows.append(_row(ink.colours["reference"].name(), "in 16 bits", fine(reference), "counted"))
-    below = "".join(f"<br>{escape(note)}" for note in notes)
-    return f"<b>{escape(title)}</b><table cellspacing=0>{''.join(rows)}</table>{below.removeprefix('<br>')}"
+    head = f'<span style="font-weight:600">{escape(title)}</span>'
+    return f"{head}<table cellspacing=0>{''.join(rows)}</table>{'<br>'.join(map(escape, notes))}"
 
 
 def _row(colour: str, name: str, figure: str, how: str) -> str:

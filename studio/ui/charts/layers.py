@@ -1,5 +1,7 @@
 """Layers: every cache slot's bytes by kind beside what it would take at 16 bits."""
 
+import math
+
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QCursor, QFocusEvent, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen
@@ -137,10 +139,12 @@ class LayersChart(ChartFrame):
         rise = levels[1] if len(levels) > 1 else high
         self._bars.grid = levels
         self._plot.set_ticks(x, [(level, tick_words(level, rise)) for level in levels])
-        self._plot.show_range((0, span), (0, high))
+        # Room for the ring around the first slot and the last.
+        pad = 4 * span / width
+        self._plot.show_range((-pad, span + pad), (0, high))
 
     def _slot_at(self, at: QPointF | None) -> int | None:
-        slot = -1 if at is None else int(at.x())
+        slot = -1 if at is None else math.floor(at.x())
         return slot if 0 <= slot < len(self._bars.kinds) else None
 
     def _hover(self, at: QPointF | None) -> None:

@@ -62,7 +62,8 @@ class QuietPlot(pg.PlotWidget):
         self.setFrameShape(pg.PlotWidget.Shape.NoFrame)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(120, 72)
-        self.setStyleSheet("background: transparent; border: none;")
+        # Named, or the tooltips shown for this widget would inherit it.
+        self.setStyleSheet("#plot { background: transparent; border: none; }")
         self.hideButtons()
         self.setMouseEnabled(False, False)
         self.setMouseTracking(True)

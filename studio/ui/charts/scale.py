@@ -12,7 +12,9 @@ def limit(value: float, *, base: float = 10.0) -> float:
     """
     if value <= 0:
         return 1.0
-    steps = (1.0, 1.5, 2.0) if base == 2 else (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+    steps = (
+        (1.0, 1.25, 1.5, 1.75, 2.0) if base == 2 else (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+    )
     power = base ** math.floor(math.log(value, base) + 1e-9)
     return next(step * power for step in steps if step * power >= value * (1 - 1e-12))
 

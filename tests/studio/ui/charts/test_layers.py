@@ -70,7 +70,11 @@ def test_a_click_selects_a_slot_and_spells_it_out(show: Show, qtbot: QtBot) -> N
         qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=slot_middle(panel, 11))
     assert caught.args == [11] and panel.layers.selected == 11
     detail = panel.layers.detail
-    assert detail.startswith("Slot 11: codes ") and "resident, measured" in detail and "in 16 bits" in detail
+    assert (
+        detail.startswith("Slot 11: exact rows ")
+        and "resident, measured" in detail
+        and "in 16 bits" in detail
+    )
     assert "Frontier at 384 of 500 tokens" in detail
 
 
@@ -135,3 +139,14 @@ def test_fewer_slots_than_the_selected_one_drop_it(show: Show) -> None:
     kept.append(TokenStep("a", 1, 9, snapshot(600, 4)))
     panel.refresh()
     assert panel.layers.selected is None and len(panel.layers.drawn["codes"]) == 4
+
+
+def test_the_frame_is_ringed_for_those_who_come_by_keyboard_only(show: Show) -> None:
+    panel = show(history(slots=3), plan(3))
+    accent = panel.layers.findChild(object, "plot").ink.tokens.accent.lower()
+    panel.activateWindow()
+    for reason, ringed in ((Qt.FocusReason.MouseFocusReason, False), (Qt.FocusReason.TabFocusReason, True)):
+        panel.layers.clearFocus()
+        panel.layers.setFocus(reason)
+        edge = panel.layers.grab().toImage().pixelColor(1, panel.layers.height() // 2)
+        assert (edge.name() == accent) is ringed

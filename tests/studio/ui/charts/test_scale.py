@@ -14,7 +14,7 @@ def test_a_limit_holds_the_value_and_wastes_at_most_half(value: float, base: flo
 
 def test_a_limit_stands_still_while_the_value_grows_a_little() -> None:
     assert limit(71.5) == limit(74.0) == 80
-    assert limit(3104, base=2) == 4096
+    assert limit(3104, base=2) == limit(3500, base=2) == 3584
     assert limit(0) == 1
 
 
