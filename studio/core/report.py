@@ -1,0 +1,268 @@
+"""The memory report: everything that was counted and measured in one conversation, as JSON."""
+
+import errno
+import json
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema.exceptions import best_match  # type: ignore[import-untyped]
+
+from studio.core.history import History
+from studio.core.surroundings import machine, versions
+from veloxquant_mlx.atomic import write_atomic
+from veloxquant_mlx.config import KVCacheConfig
+from veloxquant_mlx.errors import VeloxQuantError
+from veloxquant_mlx.models.describe import ModelInfo
+from veloxquant_mlx.steps import FinishedStep, Plan
+from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot, LayerStats
+
+FORMAT, VERSION = "veloxquant-memory-report", 1
+
+NOT_YET = "nothing compressed yet"
+
+UNITS: Mapping[str, str] = {
+    "created": "UTC, ISO 8601",
+    "machine.memory_bytes": "bytes, measured",
+    "model.size_bytes": "bytes of the weight files, measured",
+    "model.weight_bits": "bits of weight files per parameter, counted",
+    "tokens": "tokens, counted",
+    "totals.counted_bytes": "bytes by kind over all slots, counted from what the caches hold",
+    "slots.counted_bytes": "bytes by kind of one slot, counted from what the cache holds",
+    "resident_bytes_measured": "bytes of every array a cache holds, measured",
+    "reference_16_bit_bytes_counted": "bytes of the same tokens at 16 bits without compression, counted",
+    "slots.gauges": "named numbers of the method; null where unknown",
+    "ratio": "16-bit bytes over counted bytes, end to end, counted",
+    "speeds": "tokens per second of the last reply, measured",
+    "memory": "bytes, MLX's own statistics with the weights, measured; peak since the last reply began",
+    "history.tokens": "tokens in the cache, one row per token count",
+    "history.codes to history.foreign": "bytes over all slots, counted",
+    "history.reference": "bytes at 16 bits, counted",
+    "history.resident": "bytes, measured",
+    "history.active_memory": "bytes, MLX's active memory with the weights, measured",
+    "history.frontier": "tokens behind the flush frontier, smallest over the slots; null where unknown",
+}
+"""What the report's figures are: unit, and counted or measured. Nothing in a report is predicted."""
+
+
+class _Message(Protocol):
+    @property
+    def role(self) -> str: ...
+    @property
+    def content(self) -> str: ...
+
+
+def build_report(
+    *,
+    model: ModelInfo,
+    compute: str,
+    plan: Plan,
+    config: KVCacheConfig,
+    history: History | Mapping[str, np.ndarray],
+    snapshot: CacheSnapshot | None,
+    speeds: FinishedStep | None = None,
+    conversation: Iterable[_Message] | None = None,
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Put a report together.
+
+    Args:
+        compute: device and number type the model computes in, in words.
+        history: the history or its columns.
+        snapshot: the newest snapshot; None before the first message.
+        speeds: the end of the last reply, None before there is one.
+        conversation: the messages, or None to leave the words out of the report.
+        device: MLX's name of its device.
+
+    What is unknown is null. Of the model's path only the folder's name is kept.
+    """
+    columns = history.columns() if isinstance(history, History) else history
+    shown = snapshot or CacheSnapshot(0, (), 0, 0)
+    ratio = shown.ratio
+    report: dict[str, Any] = {
+        "report": {"format": FORMAT, "version": VERSION},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "machine": machine() | {"mlx_device": device},
+        "model": _model(model, compute),
+        "method": _method(config),
+        "plan": {
+            "sentence": plan.sentence,
+            "replaced_slots": plan.replaced,
+            "total_slots": len(plan.slots),
+            "slots": [{"slot": s.slot, "replaced": s.replaced, "reason": s.reason} for s in plan.slots],
+        },
+        "tokens": {
+            "in_cache": shown.tokens,
+            "last_prompt": speeds.prompt_tokens if speeds else None,
+            "last_reply": speeds.reply_tokens if speeds else None,
+        },
+        "totals": _bytes(shown.counted, shown.resident_bytes, shown.reference_bytes),
+        "slots": [_slot(layer) for layer in shown.layers],
+        "ratio": {
+            "times_smaller_than_16_bits_counted": ratio,
+            "words": NOT_YET if ratio is None else f"{ratio:,.1f} times smaller than 16 bits, counted",
+        },
+        "speeds": {
+            "prefill_tokens_per_second_measured": speeds.prefill_speed if speeds else None,
+            "decode_tokens_per_second_measured": speeds.decode_speed if speeds else None,
+        },
+        "memory": {
+            "mlx_active_bytes_measured": snapshot.active_memory if snapshot else None,
+            "mlx_peak_bytes_measured": snapshot.peak_memory if snapshot else None,
+        },
+        "history": {},
+        "units": dict(UNITS),
+    }
+    if conversation is not None:
+        # Half a character, as a broken clipboard gives, can't be written as UTF-8.
+        report["transcript"] = [
+            {"role": said.role, "content": said.content.encode("utf-8", "replace").decode("utf-8")}
+            for said in conversation
+        ]
+    finite: dict[str, Any] = _finite(report)
+    finite["history"] = {name: _column(column) for name, column in columns.items()}
+    return finite
+
+
+def validate_report(report: Mapping[str, Any]) -> None:
+    """Raise VeloxQuantError, naming what is missing or wrong, unless the report is whole."""
+    error = best_match(_validator().iter_errors(report))
+    if error is not None:
+        place = ".".join(map(str, error.absolute_path)) or "its top level"
+        raise VeloxQuantError(f"The report is not complete: at {place}, {error.message[:200]}.")
+    _validate_history(report["history"])
+    if len(report["slots"]) not in (0, report["plan"]["total_slots"]):
+        raise VeloxQuantError("The report is not complete: the plan and the slots differ in number.")
+
+
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Check a report and write it as UTF-8 JSON, in one step: ``path`` is the old file or all of the new.
+
+    Raises VeloxQuantError when the report is not whole or the file can't be written.
+    """
+    validate_report(report)
+    try:
+        data = _as_json(report).encode("utf-8")
+    except ValueError as error:
+        raise VeloxQuantError(
+            "The report holds a figure or a text that JSON can't: nothing was written."
+        ) from error
+    try:
+        write_atomic(path, data)
+    except OSError as error:
+        raise VeloxQuantError(_refusal(path, error)) from error
+
+
+def _as_json(report: Mapping[str, Any]) -> str:
+    """JSON for people: one figure a line, but one history column a line."""
+    head = {name: part for name, part in report.items() if name != "history"}
+    text = json.dumps(head, indent=2, allow_nan=False, ensure_ascii=False)
+    columns = [
+        f"    {json.dumps(name)}: {json.dumps(column, allow_nan=False, separators=(',', ':'))}"
+        for name, column in report["history"].items()
+    ]
+    return text.removesuffix("\n}") + ',\n  "history": {\n' + ",\n".join(columns) + "\n  }\n}\n"
+
+
+def _refusal(path: Path, error: OSError) -> str:
+    """Why a file was not written, in one sentence."""
+    what = f"The report {path.name} was not saved"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{what}: the disk is full, so free some space or choose another place."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{what}: its folder can't be written to, so choose another place."
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"{what}: its folder is no longer there, so choose another place."
+    if error.errno == errno.EISDIR:
+        return f"{what}: there is a folder of that name, so choose another name."
+    return f"{what}: {error.strerror or type(error).__name__}, so choose another place."
+
+
+def _model(info: ModelInfo, compute: str) -> dict[str, Any]:
+    known = {
+        name: getattr(info, name)
+        for name in (
+            "source", "format", "architecture", "parameters", "weight_bits", "size_bytes", "context", "slots",
+            "kv_slots", "heads", "key_dim", "value_dim",
+        )
+    }  # fmt: skip
+    # A name may be a path where a person opened a folder by hand; the path says who they are.
+    name = Path(info.name).name if Path(info.name).is_absolute() else info.name
+    return {"name": name, "folder": info.path.name} | known | {"compute": compute}
+
+
+def _method(config: KVCacheConfig) -> dict[str, Any]:
+    inactive = config.inactive()
+    values = config.as_dict()
+    parameters = {}
+    for field in config.fields():
+        default = list(field.default) if isinstance(field.default, tuple) else field.default
+        words = {"label": field.param.label, "unit": field.param.unit, "help": field.param.help}
+        parameters[field.name] = {"value": values[field.name], "default": default} | words
+        if field.name in inactive:
+            parameters[field.name]["inactive"] = inactive[field.name]
+    return {
+        "key": config.method,
+        "label": config.label,
+        "summary": config.summary,
+        "paper": config.paper,
+        "preset": config.preset_name(),
+        "parameters": parameters,
+    }
+
+
+def _slot(layer: LayerStats) -> dict[str, Any]:
+    figures = _bytes(layer.counted, layer.resident_bytes, layer.reference_bytes)
+    gauges = {"gauges": dict(layer.gauges)}
+    return {"slot": layer.slot, "replaced": layer.replaced, "tokens": layer.tokens} | figures | gauges
+
+
+def _bytes(counted: ByteCount, resident: int, reference: int) -> dict[str, Any]:
+    return {
+        "counted_bytes": counted.as_dict() | {"total": counted.total},
+        "resident_bytes_measured": resident,
+        "reference_16_bit_bytes_counted": reference,
+    }
+
+
+def _column(column: np.ndarray) -> list[float | None]:
+    """A history column with null where a number is unknown."""
+    values: list[float | None] = column.tolist()
+    if column.dtype.kind == "f":
+        return [value if value is not None and math.isfinite(value) else None for value in values]
+    return values
+
+
+def _validate_history(history: Mapping[str, list[Any]]) -> None:
+    """What the schema leaves out: it would take seconds over the rows of a long conversation."""
+    rows = len(history["tokens"])
+    for name, column in history.items():
+        if len(column) != rows:
+            raise VeloxQuantError(
+                f"The report is not complete: history.{name} has not a row per token count."
+            )
+        unknown = name == "frontier"
+        if not all((type(v) in (int, float) and v >= 0) or (unknown and v is None) for v in column):
+            raise VeloxQuantError(f"The report is not complete: history.{name} has a row without a figure.")
+
+
+def _finite(value: Any) -> Any:
+    """The same value with null for every number that is none."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list) else value
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    text = files("studio.core").joinpath("report.schema.json").read_text(encoding="utf-8")
+    return Draft202012Validator(json.loads(text))
