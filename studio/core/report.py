@@ -74,7 +74,7 @@ def build_report(
 
     Args:
         compute: device and number type the model computes in, in words.
-        history: the history or its columns.
+        history: the history or its columns; an empty mapping is a history without rows.
         snapshot: the newest snapshot; None before the first message.
         speeds: the end of the last reply, None before there is one.
         conversation: the messages, or None to leave the words out of the report.
@@ -82,7 +82,7 @@ def build_report(
 
     What is unknown is null. Of the model's path only the folder's name is kept.
     """
-    columns = history.columns() if isinstance(history, History) else history
+    columns = history.columns() if isinstance(history, History) else history or History().columns()
     shown = snapshot or CacheSnapshot(0, (), 0, 0)
     ratio = shown.ratio
     report: dict[str, Any] = {

@@ -97,6 +97,9 @@ def test_history_columns_are_plain_numbers() -> None:
     for kind in BYTE_KINDS:
         assert told[kind] == kept.columns()[kind].tolist()
     assert build(history=kept.columns())["history"] == told
+    none = build(history={})
+    validate_report(none)
+    assert none["history"]["tokens"] == []
 
 
 def test_before_anything_happened_unknown_is_null_and_the_ratio_a_sentence(tmp_path: Path) -> None:
