@@ -9,7 +9,7 @@ from studio.ui.charts.layers import LayersChart
 from studio.ui.charts.legend import Legend
 from studio.ui.charts.memory import WAITING, MemoryChart
 from studio.ui.parts import label, margins
-from studio.ui.theme import Scheme, scheme_of
+from studio.ui.theme import Scheme, scheme_now
 from veloxquant_mlx.steps import Plan
 
 WIDE = 1100
@@ -61,7 +61,7 @@ class ChartsPanel(QWidget):
         column.addLayout(row, 1)
         self.tabs.currentChanged.connect(self._arrange)
         self.layers.slot_selected.connect(self.slot_selected)
-        self._dress(scheme_of(self.palette()))
+        self._dress(scheme_now())
         self._arrange()
 
     def set_plan(self, plan: Plan | None) -> None:
@@ -84,7 +84,7 @@ class ChartsPanel(QWidget):
             self.refresh()
 
     def set_scheme(self, scheme: Scheme | str) -> None:
-        """``dark``, ``light`` or a Scheme. A palette given to the panel later decides again."""
+        """``dark``, ``light`` or a Scheme. The next change of the application's palette decides again."""
         self._dress(Scheme.Light if scheme in ("light", Scheme.Light) else Scheme.Dark)
 
     def refresh(self) -> None:
@@ -161,7 +161,7 @@ class ChartsPanel(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "tabs"):
-            self._dress(scheme_of(self.palette()))
+            self._dress(scheme_now())
         elif event.type() == QEvent.Type.FontChange and hasattr(self, "tabs"):
-            self._dress(scheme_of(self.palette()))
+            self._dress(scheme_now())
             self._arrange()

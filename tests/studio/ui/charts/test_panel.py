@@ -82,11 +82,14 @@ def test_the_kinds_are_painted_in_their_colours(show: Show, scheme: str) -> None
 
 
 def test_a_new_palette_changes_the_scheme(show: Show) -> None:
-    panel = show(history(), plan(30))
-    for scheme, tokens in ((Scheme.Light, LIGHT), (Scheme.Dark, DARK)):
-        panel.setPalette(palette_for(scheme))
-        QApplication.processEvents()
-        assert panel.layers.findChild(object, "plot").ink.tokens == tokens
+    panel, before = show(history(), plan(30)), QApplication.palette()
+    try:
+        for scheme, tokens in ((Scheme.Light, LIGHT), (Scheme.Dark, DARK)):
+            QApplication.setPalette(palette_for(scheme))
+            QApplication.processEvents()
+            assert panel.layers.findChild(object, "plot").ink.tokens == tokens
+    finally:
+        QApplication.setPalette(before)
 
 
 def test_the_legend_wraps_where_it_has_no_room(show: Show) -> None:
