@@ -1,8 +1,8 @@
 """KV caches for MLX models whose bytes are what memory holds.
 
-    config = KVCacheConfig(method="skvq", skvq_bits_key=3)
-    cache = KVCacheBuilder.for_model(model, config)
-    mlx_lm.generate(model, tokenizer, prompt, prompt_cache=cache)
+config = KVCacheConfig(method="skvq", skvq_bits_key=3)
+cache = KVCacheBuilder.for_model(model, config)
+mlx_lm.generate(model, tokenizer, prompt, prompt_cache=cache)
 """
 
 from typing import TYPE_CHECKING, Any

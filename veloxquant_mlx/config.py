@@ -156,7 +156,9 @@ class KVCacheConfig:
     def as_dict(self) -> dict[str, Any]:
         """``method`` and every parameter, JSON-ready."""
         values = {spec.name: getattr(self, spec.name) for spec in self.fields()}
-        return {"method": self.method} | {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        return {"method": self.method} | {
+            k: list(v) if isinstance(v, tuple) else v for k, v in values.items()
+        }
 
     def check(self) -> None:
         """Refuse combinations that cannot exist. Overridden by methods; raises QuantizerConfigError."""

@@ -67,9 +67,15 @@ def generate(
     held = max((getattr(slot, "offset", 0) for slot in cache), default=0)
     room = max_tokens if context is None else min(max_tokens, context - held - 1)
     if room < 1:
-        raise VeloxQuantError("The conversation fills the model's context; start a new chat or shorten the prompt.")
+        raise VeloxQuantError(
+            "The conversation fills the model's context; start a new chat or shorten the prompt."
+        )
     steps = generate_step(
-        mx.array(tokens[run.read :]), model, prompt_cache=cache, max_tokens=room, sampler=_sampler(temperature)
+        mx.array(tokens[run.read :]),
+        model,
+        prompt_cache=cache,
+        max_tokens=room,
+        sampler=_sampler(temperature),
     )
     ended = None
     for token, _ in steps:

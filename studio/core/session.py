@@ -15,10 +15,9 @@ from veloxquant_mlx.generation import Stop, generate, never
 from veloxquant_mlx.models.find import ModelInfo
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
 from veloxquant_mlx.progress import Progress, silent
+from veloxquant_mlx.prompt import encode
 from veloxquant_mlx.steps import FinishedStep, Plan, Step
 from veloxquant_mlx.telemetry import CacheSnapshot
-
-from veloxquant_mlx.prompt import encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from studio.ui import words
-from studio.ui.theme import kind_colour, scheme_of, tokens
+from studio.ui.theme import kind_colour, scheme_now, tokens
 from veloxquant_mlx.telemetry import BYTE_KINDS, KIND_LABELS, ByteCount
 
 
@@ -38,7 +38,7 @@ class BytesBar(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Segments from the left, then the outline over them."""
-        scheme, t = scheme_of(self.palette()), tokens(self.palette())
+        scheme, t = scheme_now(), tokens()
         painter = QPainter(self)
         frame = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         scale = frame.width() / max(self._reference, self._bytes.total, 1)

@@ -25,7 +25,9 @@ from veloxquant_mlx.telemetry import CacheSnapshot
 CUSTOM = "Custom"
 TAKES_EFFECT = "Takes effect with the next message: the conversation is read again through the new cache."
 WAITING = "Applied. The next message reads the conversation again through this cache."
-IN_USE = "These settings are in use."
+FIRST = "Takes effect with the next message."
+SET = "Set for the first message."
+IN_USE = "In use by this conversation."
 
 
 class CachePanel(QFrame):
@@ -80,24 +82,27 @@ class CachePanel(QFrame):
             pickers.addWidget(box, 1)
         self._summary = parts.label("", "small", wrap=True)
         head.addLayout(pickers)
-        head.addWidget(self._summary)
         column.addLayout(head)
 
         self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._scroll.setMinimumHeight(96)
         self._holder = QWidget()
         self._form_stack = QVBoxLayout(self._holder)
         parts.margins(self._form_stack, 14, 0, 14, 8, 0)
+        self._forms_column = QVBoxLayout()
+        parts.margins(self._forms_column, 0, 0, 0, 0, 0)
+        self._form_stack.addLayout(self._forms_column)
+        self._form_stack.addSpacing(12)
+        self._form_stack.addWidget(self._summary)
+        self._form_stack.addStretch(1)
         self._scroll.setWidget(self._holder)
+        parts.clear_scroll(self._scroll)
         column.addWidget(self._scroll, 1)
 
         foot = parts.surface("footer")
         below = QVBoxLayout(foot)
-        parts.margins(below, 14, 10, 14, 12, 8)
+        parts.margins(below, 14, 8, 14, 10, 8)
         self.figures = FiguresCard()
         self.notice = Notice()
         self.apply_button = parts.button("Apply", "primary", TAKES_EFFECT, "Apply cache settings")
@@ -208,14 +213,14 @@ class CachePanel(QFrame):
             form.changed.connect(lambda _config: self._edited())
             form.problem.connect(self._had_problem)
             self._forms[key] = form
-            self._form_stack.addWidget(form)
+            self._forms_column.addWidget(form)
         for other, form in self._forms.items():
             form.setVisible(other == key)
         method = self._methods[key]
-        self._summary.setText(method.summary)
-        self._summary.setVisible(bool(method.summary))
-        self._summary.setToolTip(method.paper)
-        self.method_box.setToolTip(f"{method.summary} {method.paper}".strip())
+        about = f"{method.summary} {method.paper}".strip()
+        self._summary.setText(about)
+        self._summary.setVisible(bool(about))
+        self.method_box.setToolTip(about)
         return self._forms[key]
 
     def _had_problem(self, sentence: str) -> None:
@@ -250,11 +255,11 @@ class CachePanel(QFrame):
         if self._problem:
             text = self._problem
         elif differs:
-            text = TAKES_EFFECT if self._talking else "Takes effect with the next message."
+            text = TAKES_EFFECT if self._talking else FIRST
         elif self._talking and self._applied != self._in_use:
             text = WAITING
         else:
-            text = IN_USE
+            text = IN_USE if self._talking else SET
         self._effect.setText(text)
         parts.restyle(self._effect, text_role="bad" if self._problem else "small")
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from studio.ui import parts
-from studio.ui.theme import scheme_of
+from studio.ui.theme import scheme_now
 from veloxquant_mlx.steps import Plan, Step
 
 
@@ -49,6 +49,10 @@ class ChartsHost(QFrame):
             self.load()
         self.history.append(step)
 
+    def columns(self) -> dict[str, Any]:
+        """Copies of the history's columns, for a report; empty before the charts are there."""
+        return {} if self.history is None else {k: v.copy() for k, v in self.history.columns().items()}
+
     def refresh(self) -> None:
         """Draw what is new."""
         if self.panel is not None:
@@ -69,4 +73,4 @@ class ChartsHost(QFrame):
     def follow_palette(self) -> None:
         """Paint in the scheme of the palette."""
         if self.panel is not None:
-            self.panel.set_scheme(scheme_of(self.palette()))
+            self.panel.set_scheme(scheme_now())

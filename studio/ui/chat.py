@@ -1,7 +1,7 @@
 """The conversation: what was said, the reply as it comes, and the box to write in."""
 
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
 
 from studio.ui import parts
 from studio.ui.empty import EmptyState
@@ -37,16 +37,14 @@ class Chat(QWidget):
         inner.setMaximumWidth(COLUMN + 40)
         inner.setLayout(self._column)
         outer = QWidget()
-        centre = QHBoxLayout(outer)
+        centre = self._centre = QHBoxLayout(outer)
         parts.margins(centre, 20, 0, 20, 0, 0)
         centre.addStretch(1)
         centre.addWidget(inner, 1000)
         centre.addStretch(1)
         self.area = QScrollArea()
-        self.area.setWidgetResizable(True)
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setWidget(outer)
+        parts.clear_scroll(self.area)
         self.area.setAccessibleName("Messages")
         bar = self.area.verticalScrollBar()
         bar.valueChanged.connect(self._scrolled)
@@ -56,7 +54,7 @@ class Chat(QWidget):
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.area)
 
-        self.notice = Notice()
+        self.notice = Notice(wide=True)
         self.prompt = PromptBox()
         self.prompt.setMaximumWidth(COLUMN + 40)
         self.notice.setMaximumWidth(COLUMN + 40)
@@ -136,22 +134,35 @@ class Chat(QWidget):
     def fail(self, sentence: str, details: str = "") -> None:
         """A reply failed. Without a word of it the message goes back into the box."""
         current = self._current
-        self._end()
         if current is not None and current.text():
             current.fail(sentence, details)
-            return
-        if current is not None:
-            self._messages.remove(current)
-            self._drop(current)
-        user = self._last_user()
-        if user is not None and self._messages[-1] is user:
+        else:
+            self._take_back()
+            self.notice.show_error(sentence, details)
+        self._end()
+
+    def cancel(self) -> None:
+        """The person stopped a reply before it had an end of its own."""
+        if self._current is not None and self._current.text():
+            self._current.cancel()
+        elif self._current is not None:
+            self._take_back()
+        self._end()
+
+    def _take_back(self) -> None:
+        """Without a word of the reply: the message returns to the box."""
+        if self._current is not None:
+            self._messages.remove(self._current)
+            self._drop(self._current)
+            self._current = None
+        user = self._messages[-1] if self._messages else None
+        if isinstance(user, UserMessage):
+            self._messages.pop()
+            self._drop(user)
             if not self.prompt.text():
-                self.prompt.set_text(user.text)
-            self._drop(self._messages.pop())
-            if not self._messages:
-                self._pages.setCurrentIndex(0)
-        self.notice.show_error(sentence, details)
-        self._last()
+                self.prompt.set_text(user.said)
+        if not self._messages:
+            self._pages.setCurrentIndex(0)
 
     # Inside ------------------------------------------------------------------------------------
 
@@ -193,6 +204,9 @@ class Chat(QWidget):
         self._stick = value >= self.area.verticalScrollBar().maximum() - 8
 
     def _grown(self, _low: int, high: int) -> None:
+        # The scroll bar takes its width out of the margin, so that words and box stay in line.
+        bar = self.area.verticalScrollBar().sizeHint().width() if high > 0 else 0
+        self._centre.setContentsMargins(20, 0, max(0, 20 - bar), 0)
         if self._stick:
             QTimer.singleShot(0, self._to_end)
 

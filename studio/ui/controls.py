@@ -1,9 +1,10 @@
 """The few controls Qt has not got: a switch, a row of choices, a slider with its number beside it."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QRectF, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QRectF, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -11,6 +12,7 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QHBoxLayout,
     QLabel,
+    QLineEdit,
     QSizePolicy,
     QSlider,
     QSpinBox,
@@ -40,7 +42,7 @@ class Switch(QCheckBox):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Track, knob, words and the focus ring."""
-        t = tokens(self.palette())
+        t = tokens()
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         track = QRectF(1.5, self.height() / 2 - 8, 27, 16)
@@ -129,6 +131,12 @@ class _CalmSpin(QSpinBox):
         """Scrolling past an entry must not change it."""
         event.ignore()
 
+    def event(self, event: QEvent) -> bool:
+        """Give the words the whole width."""
+        done = super().event(event)
+        _widen(self, self.lineEdit(), event)
+        return done
+
 
 class _CalmDoubleSpin(QDoubleSpinBox):
     """A number entry that lets the wheel scroll the panel."""
@@ -136,6 +144,18 @@ class _CalmDoubleSpin(QDoubleSpinBox):
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Scrolling past an entry must not change it."""
         event.ignore()
+
+    def event(self, event: QEvent) -> bool:
+        """Give the words the whole width."""
+        done = super().event(event)
+        _widen(self, self.lineEdit(), event)
+        return done
+
+
+def _widen(box: QWidget, line: QLineEdit, event: QEvent) -> None:
+    # A stylesheet makes Qt keep room for the buttons of a spin box that has none.
+    if event.type() in (QEvent.Type.Resize, QEvent.Type.StyleChange, QEvent.Type.Show, QEvent.Type.Polish):
+        line.setGeometry(box.rect().adjusted(1, 1, -1, -1))
 
 
 class ValueSlider(QWidget):
@@ -155,7 +175,7 @@ class ValueSlider(QWidget):
             entry.setRange(int(low), int(high))
             entry.setSingleStep(max(1, int(step)))
         elif isinstance(entry, QDoubleSpinBox):
-            entry.setDecimals(2)
+            entry.setDecimals(max(2, math.ceil(-math.log10(step))))
             entry.setRange(low, high)
             entry.setSingleStep(step)
         entry.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
@@ -165,6 +185,8 @@ class ValueSlider(QWidget):
         entry.setKeyboardTracking(False)
         entry.setCorrectionMode(QSpinBox.CorrectionMode.CorrectToNearestValue)
         entry.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        longest = max((_shown(entry, low), _shown(entry, high)), key=len)
+        entry.setMinimumWidth(entry.fontMetrics().horizontalAdvance(f"0{longest}") + 10)
         self.entry = entry
         slider = _CalmSlider(Qt.Orientation.Horizontal)
         steps = max(1, round((high - low) / step))
@@ -217,6 +239,12 @@ class ValueSlider(QWidget):
         with QSignalBlocker(self.slider):
             self.slider.setValue(round((value - self._low) / self._step))
         self.changed.emit(value)
+
+
+def _shown(entry: QSpinBox | QDoubleSpinBox, value: float) -> str:
+    if isinstance(entry, QSpinBox):
+        return entry.textFromValue(int(value))
+    return entry.textFromValue(float(value))
 
 
 def caption(text: str) -> QLabel:

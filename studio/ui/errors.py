@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from studio.ui import parts, words
 
@@ -12,7 +12,8 @@ class Notice(QFrame):
 
     dismissed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, wide: bool = False) -> None:
+        """``wide`` puts words and links into one row, for places with room."""
         super().__init__(parent)
         self.setProperty("surface", "notice")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -23,15 +24,17 @@ class Notice(QFrame):
         self._close = parts.button("Dismiss", "link", "Put this notice away")
         self._copy.clicked.connect(self._copy_details)
         self._close.clicked.connect(self._dismiss)
-        row = QHBoxLayout()
-        parts.margins(row, 0, 0, 0, 0, 4)
-        row.addStretch(1)
-        row.addWidget(self._copy)
-        row.addWidget(self._close)
-        column = QVBoxLayout(self)
-        parts.margins(column, 12, 8, 8, 4, 2)
-        column.addWidget(self._words)
-        column.addLayout(row)
+        links = QHBoxLayout()
+        parts.margins(links, 0, 0, 0, 0, 4)
+        links.addStretch(1)
+        links.addWidget(self._copy)
+        links.addWidget(self._close)
+        box: QBoxLayout = QHBoxLayout(self) if wide else QVBoxLayout(self)
+        parts.margins(box, 12, 8, 8, 8 if wide else 4, 8 if wide else 2)
+        box.addWidget(self._words, 1)
+        box.addLayout(links)
+        if wide:
+            box.setAlignment(links, Qt.AlignmentFlag.AlignTop)
         self.hide()
 
     @property

@@ -13,6 +13,7 @@ PREDICTED_AT = 4096
 """Tokens of a prediction while the conversation is shorter: at a few hundred every window is still exact."""
 
 _EXAMPLE = SlotShape(heads=8, key_dim=128, value_dim=128)
+_EXAMPLE_WORDS = "a slot of 8 heads × 128 channels"
 """A slot of a common 8-billion-parameter model, for predictions without a model."""
 
 
@@ -35,22 +36,23 @@ class FiguresCard(QFrame):
         self.plan = parts.label("", "small", wrap=True)
         grid = QGridLayout()
         parts.margins(grid, 0, 0, 0, 0, 0)
-        grid.setHorizontalSpacing(12)
-        grid.setColumnStretch(0, 1)
-        grid.setColumnStretch(1, 1)
+        grid.setHorizontalSpacing(8)
+        grid.setColumnStretch(0, 8)
+        grid.setColumnStretch(1, 9)
         for column, (figure, caption) in enumerate(
             ((self.bits, self.bits_words), (self.ratio, self.ratio_words))
         ):
             grid.addWidget(figure, 0, column)
             grid.addWidget(caption, 1, column, Qt.AlignmentFlag.AlignTop)
         column_layout = QVBoxLayout(self)
-        parts.margins(column_layout, 12, 8, 12, 10, 6)
+        parts.margins(column_layout, 12, 8, 12, 8, 4)
         column_layout.addLayout(grid)
+        column_layout.addSpacing(2)
         column_layout.addWidget(self.bar)
         for line in (self.basis, self.running, self.plan):
             column_layout.addWidget(line)
         self.bits_words.setText("per value, predicted")
-        self.ratio_words.setText("smaller than 16 bits, predicted")
+        self.ratio_words.setText("than 16 bits, predicted")
         self.set_plan(None)
         self.set_snapshot(None)
 
@@ -74,13 +76,15 @@ class FiguresCard(QFrame):
             _set(self.running, "")
             return
         counted = snapshot.counted
-        text = (
-            f"Now {words.megabytes(snapshot.resident_bytes)} resident, measured; "
-            f"{words.megabytes(counted.total)} counted; "
-            f"16 bits would be {words.megabytes(snapshot.reference_bytes)}, counted."
-        )
+        resident = words.megabytes(snapshot.resident_bytes)
+        text = f"Now {resident} measured, {words.megabytes(counted.total)} counted"
         if snapshot.ratio is None:
-            text += " Nothing compressed yet."
+            text += ". Nothing compressed yet."
+        self.running.setToolTip(
+            "Measured: the arrays the cache holds. Counted: what its rows take by the method's own "
+            f"arithmetic. The same tokens at 16 bits would take {words.megabytes(snapshot.reference_bytes)}, "
+            "counted."
+        )
         _set(self.running, text)
 
     def predict(self, config: KVCacheConfig) -> None:
@@ -98,11 +102,13 @@ class FiguresCard(QFrame):
             total = ByteCount()
         known = bool(total.total and values)
         self.bits.setText(words.bits(round(total.total * 8 / values, 2)) if known else words.UNKNOWN)
-        self.ratio.setText(words.ratio(values * 2 / total.total) if known else words.UNKNOWN)
+        factor = values * 2 / total.total if known else None
+        self.ratio.setText(f"{words.ratio(factor)} smaller" if factor else words.UNKNOWN)
         self.bar.show_bytes(total, values * 2 if known else 0)
-        at = f"{words.megabytes(total.total)} of {words.megabytes(values * 2)} " if known else ""
-        whose = "" if self._shapes else " per slot of 8 heads × 128 channels"
-        self.basis.setText(f"{at}at {words.count(tokens, 'token')}{whose}, predicted")
+        of = f"{words.megabytes(total.total)} of {words.megabytes(values * 2)}" if known else "Unknown"
+        whose = "" if self._shapes else " per slot"
+        self.basis.setText(f"{of}{whose} at {words.count(tokens, 'token')}")
+        self.basis.setToolTip("Predicted" if self._shapes else f"Predicted for {_EXAMPLE_WORDS}")
 
     def _at(self) -> int:
         least = min(PREDICTED_AT, self._context) if self._context else PREDICTED_AT

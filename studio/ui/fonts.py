@@ -6,8 +6,9 @@ from PySide6.QtGui import QFont, QFontDatabase, QFontInfo, QScreen
 
 from studio.ui.assets import asset
 
-_GOOD_ON_LINUX = ("adwaita sans", "cantarell", "inter", "noto sans", "ubuntu", "ubuntu sans", "roboto")
-_BUNDLED = ("Inter-Regular.otf", "Inter-SemiBold.otf")
+_GOOD_ON_LINUX = ("adwaita sans", "cantarell", "noto sans", "ubuntu", "ubuntu sans", "roboto")
+_BUNDLED = ("StudioInter-Regular.ttf", "StudioInter-SemiBold.ttf")
+_FAMILY = "Studio Inter"
 BODY_PX = 13
 
 
@@ -25,6 +26,8 @@ def interface_font(scale: float = 1.0) -> QFont:
         family = _bundled_family()
         if family:
             font = QFont(family)
+            # Hinting would round every advance to whole pixels and pull the words apart.
+            font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
     font.setPixelSize(round(BODY_PX * scale))
     font.setFeature(QFont.Tag("tnum"), 1)
     return font
@@ -37,8 +40,8 @@ def fixed_family() -> str:
 
 def _bundled_family() -> str | None:
     """Register the bundled files once; None when they are missing or unreadable."""
-    if "Inter" in QFontDatabase.families():
-        return "Inter"
+    if _FAMILY in QFontDatabase.families():
+        return _FAMILY
     family = None
     for name in _BUNDLED:
         file = asset("fonts", name)

@@ -43,7 +43,7 @@ class MethodForm(QWidget):
         self._config = method()
         self._rows: dict[str, _Row] = {}
         column = QVBoxLayout(self)
-        parts.margins(column, 0, 0, 0, 0, 8)
+        parts.margins(column, 0, 0, 0, 0, 5)
         shown = [spec for spec in method.fields() if spec.param.shown]
         for extension, title in ((False, "As documented"), (True, "Beyond the documented method")):
             group = [spec for spec in shown if spec.param.extension == extension]

@@ -59,8 +59,8 @@ class EngineLike(Protocol):
     def stop(self) -> None:
         """Stop a reply, or cancel loading."""
 
-    def export(self, path: str, with_transcript: bool) -> None:
-        """Write a report."""
+    def export(self, path: str, with_transcript: bool, history: Any) -> None:
+        """Write a report; ``history`` is a dict of copied columns."""
 
     def close(self) -> None:
         """End the engine's thread."""

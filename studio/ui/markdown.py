@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextFormat,
+    QTextFrameFormat,
 )
 
 from studio.ui import fonts, words
@@ -64,6 +65,9 @@ def render(document: QTextDocument, text: str, t: Tokens, scale: float) -> bool:
     safe = words.clean(text)
     if not is_simple(safe):
         document.setPlainText(broken(safe))
+        cursor = QTextCursor(document)
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.mergeBlockFormat(prose())
         return False
     document.setMarkdown(safe, QTextDocument.MarkdownFeature(_FEATURES))
     _dress(document, t, scale)
@@ -74,6 +78,13 @@ _FEATURES = (
     QTextDocument.MarkdownFeature.MarkdownDialectGitHub.value
     | QTextDocument.MarkdownFeature.MarkdownNoHTML.value
 )
+
+
+def prose() -> QTextBlockFormat:
+    """Lines with air between them, as running text is read."""
+    form = QTextBlockFormat()
+    form.setLineHeight(126, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    return form
 
 
 def _dress(document: QTextDocument, t: Tokens, scale: float) -> None:
@@ -90,28 +101,61 @@ def _dress(document: QTextDocument, t: Tokens, scale: float) -> None:
         if level:
             letters = QTextCharFormat()
             letters.setProperty(QTextFormat.Property.FontPixelSize, round(_HEADINGS.get(level, 13) * scale))
-            letters.clearProperty(QTextFormat.Property.FontSizeAdjustment)
             letters.setProperty(QTextFormat.Property.FontSizeAdjustment, 0)
             letters.setFontWeight(QFont.Weight.DemiBold)
             cursor.mergeCharFormat(letters)
-            _space(cursor, 12, 4)
+            _space(cursor, 8, 4)
         elif _is_code(block):
             letters = QTextCharFormat()
             letters.setFontFamilies([fonts.fixed_family()])
             letters.setProperty(QTextFormat.Property.FontPixelSize, round(12 * scale))
             cursor.mergeCharFormat(letters)
-            surface = QTextBlockFormat()
-            surface.setBackground(QColor(t.raised))
-            surface.setLeftMargin(0)
-            surface.setTopMargin(0)
-            surface.setBottomMargin(0)
-            surface.setNonBreakableLines(False)
-            cursor.mergeBlockFormat(surface)
-        elif cursor.currentList() is None and block.text():
-            _space(cursor, 0, 8)
+            _space(cursor, 0, 0)
+        else:
+            cursor.mergeBlockFormat(prose())
+            _space(cursor, 0, 4 if block.textList() is not None else 8)
         block = block.next()
-    _code_spans(document, t)
+    _spans(document, t, scale)
     cursor.endEditBlock()
+    for first, last in reversed(_code_runs(document)):
+        _frame(document, first, last, t)
+
+
+def _code_runs(document: QTextDocument) -> list[tuple[int, int]]:
+    """First and last position of every run of code lines outside of lists and quotes."""
+    runs: list[tuple[int, int]] = []
+    block, open_run = document.begin(), False
+    while block.isValid():
+        plain = _is_code(block) and block.blockFormat().indent() == 0
+        if plain and open_run:
+            runs[-1] = (runs[-1][0], block.position() + block.length() - 1)
+        elif plain:
+            runs.append((block.position(), block.position() + block.length() - 1))
+        open_run = plain
+        block = block.next()
+    return runs
+
+
+def _frame(document: QTextDocument, first: int, last: int, t: Tokens) -> None:
+    """Move a run of code lines onto a raised surface."""
+    form = QTextFrameFormat()
+    form.setBackground(QColor(t.raised))
+    form.setBorder(0)
+    form.setPadding(10)
+    form.setTopMargin(2)
+    form.setBottomMargin(8)
+    cursor = QTextCursor(document)
+    cursor.setPosition(first)
+    cursor.setPosition(last, QTextCursor.MoveMode.KeepAnchor)
+    frame = cursor.insertFrame(form)
+    # The frame leaves an empty line on each side: as thin as a line can be.
+    for place in (frame.firstPosition() - 1, frame.lastPosition() + 1):
+        beside = QTextCursor(document)
+        beside.setPosition(max(0, min(place, document.characterCount() - 1)))
+        if not beside.block().text():
+            thin = QTextBlockFormat()
+            thin.setLineHeight(1, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+            beside.setBlockFormat(thin)
 
 
 def _space(cursor: QTextCursor, above: int, below: int) -> None:
@@ -141,15 +185,20 @@ def _pictures_as_words(document: QTextDocument) -> None:
         cursor.insertText(f"[picture not loaded: {name}]", QTextCharFormat())
 
 
-def _code_spans(document: QTextDocument, t: Tokens) -> None:
+def _spans(document: QTextDocument, t: Tokens, scale: float) -> None:
+    """Code inside running text on its surface; bold in the one heavy weight we have."""
     for start, length, form in _fragments(document):
-        if form.fontFixedPitch():
+        letters = QTextCharFormat()
+        if form.fontFixedPitch() and not _is_code(document.findBlock(start)):
+            letters.setBackground(QColor(t.raised))
+            letters.setFontFamilies([fonts.fixed_family()])
+            letters.setProperty(QTextFormat.Property.FontPixelSize, round(12 * scale))
+        if form.fontWeight() > QFont.Weight.DemiBold:
+            letters.setFontWeight(QFont.Weight.DemiBold)
+        if letters.propertyCount():
             cursor = QTextCursor(document)
             cursor.setPosition(start)
             cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
-            letters = QTextCharFormat()
-            letters.setBackground(QColor(t.raised))
-            letters.setFontFamilies([fonts.fixed_family()])
             cursor.mergeCharFormat(letters)
 
 

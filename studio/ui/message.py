@@ -1,7 +1,7 @@
 """What was said: a bubble of the person's words, and the model's text with its figures below."""
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QFont, QGuiApplication, QResizeEvent, QTextCursor, QTextOption, QWheelEvent
+from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
 from studio.ui import markdown, parts, words
@@ -58,7 +58,7 @@ class UserMessage(QWidget):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.text = text
+        self.said = text
         self.view = TextView("You")
         self.view.setPlainText(markdown.broken(words.clean(text)))
         self._bubble = parts.surface("bubble")
@@ -89,11 +89,12 @@ class Reply(QWidget):
         super().__init__()
         self._text: list[str] = []
         self._line = 0
+        self._started = False
         self._final: str | None = None
         self.view = TextView("Model")
         self.view.hide()
         self.status = parts.label("", "small", wrap=True)
-        self.status.hide()
+        self.status.setText("Reading the prompt")
         self._figures = parts.label("", "small", wrap=True)
         self._figures.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.regenerate_button = parts.button(
@@ -104,7 +105,7 @@ class Reply(QWidget):
         self.copy_button.clicked.connect(
             lambda: QGuiApplication.clipboard().setText(words.clean(self.text()))
         )
-        self.notice = Notice()
+        self.notice = Notice(wide=True)
         self._foot = QWidget()
         foot = QHBoxLayout(self._foot)
         parts.margins(foot, 0, 0, 0, 0, 4)
@@ -139,11 +140,14 @@ class Reply(QWidget):
         self.view.show()
         cursor = QTextCursor(self.view.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
+        if not self._started:
+            cursor.setBlockFormat(markdown.prose())
+            self._started = True
         # A paragraph is laid out as a whole: one without an end would cost more with every token.
         lines = markdown.broken(words.clean(text)).split("\n")
         for number, line in enumerate(lines):
             if number or self._line > markdown.LONGEST_LINE:
-                cursor.insertBlock()
+                cursor.insertBlock(markdown.prose())
                 self._line = 0
             cursor.insertText(line)
             self._line += len(line)
@@ -164,6 +168,14 @@ class Reply(QWidget):
         self.status.hide()
         self.notice.show_error(sentence, details)
 
+    def cancel(self) -> None:
+        """Keep what came; it was stopped before its figures were known."""
+        self._final = self.text()
+        self.status.hide()
+        self.render_text()
+        self._figures.setText(f"{words.reason('stopped').capitalize()}.")
+        self._foot.show()
+
     def set_last(self, last: bool) -> None:
         """Only the last reply can be made again."""
         self.regenerate_button.setVisible(last)
@@ -174,17 +186,10 @@ class Reply(QWidget):
             return
         scale = self.view.font().pixelSize() / 13 if self.view.font().pixelSize() > 0 else 1.0
         self.view.setVisible(bool(self._final))
-        markdown.render(self.view.document(), self._final, tokens(self.palette()), scale)
+        markdown.render(self.view.document(), self._final, tokens(), scale)
 
     def changeEvent(self, event: QEvent) -> None:
         """Code is drawn on a surface of the scheme: another scheme, another rendering."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and self._final is not None:
             self.render_text()
-
-
-def strong_font(font: QFont) -> QFont:
-    """The same font at weight 600."""
-    heavy = QFont(font)
-    heavy.setWeight(QFont.Weight.DemiBold)
-    return heavy

@@ -1,4 +1,4 @@
-"""One model in the list: its name, what it is in one line, and its state as a word."""
+"""One model in the list: its name, what it is in one line, and its state in words."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +20,7 @@ class RowText:
 
     name: str
     detail: str
-    state: str = ""
-    """``loaded``, ``not here yet`` or empty."""
+    loaded: bool = False
     problem: bool = False
 
 
@@ -34,7 +33,8 @@ def row_text(info: Any, *, loaded: bool) -> RowText:
         slots = f"{info.kv_slots:,} of {info.slots:,} slots hold KV"
     kind = "GGUF, is converted first" if info.format == "gguf" else ""
     parts = [words.bit_width(info.weight_bits), words.size(info.size_bytes), info.architecture, slots, kind]
-    return RowText(info.name, ", ".join(part for part in parts if part), "loaded" if loaded else "")
+    detail = ", ".join(part for part in parts if part)
+    return RowText(info.name, f"Loaded: {detail}" if loaded else detail, loaded=loaded)
 
 
 class RowDelegate(QStyledItemDelegate):
@@ -47,15 +47,15 @@ class RowDelegate(QStyledItemDelegate):
         width = view.viewport().width() if view is not None else 200
         small = _small(option.font)
         lines = _wrapped(QFontMetrics(small), row.detail, width - 16)
-        return QSize(width, 6 + QFontMetrics(_strong(option.font)).height() + 1 + lines.height() + 7)
+        return QSize(width, 6 + QFontMetrics(option.font).height() + 1 + lines.height() + 7)
 
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
-        """Background, focus ring, name, state word, detail."""
+        """Background, focus ring, name, detail."""
         row: RowText = index.data(ROW)
         view: Any = option.widget
-        t = tokens(view.palette())
+        t = tokens()
         state: Any = option.state
         box: QRect = option.rect.adjusted(0, 0, 0, -2)
         selected = bool(state & QStyle.StateFlag.State_Selected)
@@ -70,23 +70,14 @@ class RowDelegate(QStyledItemDelegate):
             painter.setPen(QPen(QColor(t.accent), 2))
             painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), 5, 5)
         inner = box.adjusted(8, 6, -8, 0)
-        strong, small = _strong(option.font), _small(option.font)
-        right = inner.right()
-        if row.state:
-            painter.setFont(small)
-            metrics = QFontMetrics(small)
-            width = metrics.horizontalAdvance(row.state)
-            painter.setPen(QColor(t.good if row.state == "loaded" else t.muted))
-            top = inner.top() + QFontMetrics(strong).ascent() - metrics.ascent()
-            painter.drawText(QRect(right - width, top, width + 1, metrics.height()), 0, row.state)
-            right -= width + 8
+        strong, small = option.font, _small(option.font)
         painter.setFont(strong)
         metrics = QFontMetrics(strong)
         painter.setPen(QColor(t.text))
-        name = metrics.elidedText(row.name, Qt.TextElideMode.ElideMiddle, right - inner.left())
-        painter.drawText(QRect(inner.left(), inner.top(), right - inner.left(), metrics.height()), 0, name)
+        name = metrics.elidedText(row.name, Qt.TextElideMode.ElideMiddle, inner.width())
+        painter.drawText(QRect(inner.left(), inner.top(), inner.width(), metrics.height()), 0, name)
         painter.setFont(small)
-        painter.setPen(QColor(t.warn if row.problem else t.muted))
+        painter.setPen(QColor(t.warn if row.problem else t.good if row.loaded else t.muted))
         below = QRect(inner.left(), inner.top() + metrics.height() + 1, inner.width(), 400)
         painter.drawText(below, Qt.TextFlag.TextWordWrap, row.detail)
         painter.restore()
@@ -94,10 +85,6 @@ class RowDelegate(QStyledItemDelegate):
 
 def _wrapped(metrics: QFontMetrics, text: str, width: int) -> QRect:
     return metrics.boundingRect(QRect(0, 0, max(40, width), 4000), Qt.TextFlag.TextWordWrap, text)
-
-
-def _strong(font: QFont) -> QFont:
-    return QFont(font)
 
 
 def _small(font: QFont) -> QFont:

@@ -25,6 +25,7 @@ from studio.ui.model_row import ROW, RowDelegate, RowText, row_text
 
 STARTER = "SmolLM2-135M-Instruct"
 GET_STARTER = "Get the starter model, 93 MB"
+OFFER = "Not here yet. A small one to begin with: 93 MB to fetch."
 _PATH = Qt.ItemDataRole.UserRole + 1
 
 
@@ -64,7 +65,7 @@ class ModelsPanel(QFrame):
         head = QHBoxLayout()
         parts.margins(head, 8, 0, 0, 0, 4)
         self._refresh = parts.button("Refresh", "link", "Look for models on this computer again")
-        head.addWidget(parts.label("Models on this computer", "heading"), 1)
+        head.addWidget(parts.label("On this computer", "heading"), 1)
         head.addWidget(self._refresh)
 
         self.list = _List()
@@ -129,7 +130,7 @@ class ModelsPanel(QFrame):
         self._models = sorted(models, key=lambda info: (not is_starter(info), info.problem is not None))
         self.list.clear()
         if self.starter() is None:
-            self._add(RowText("Starter model", GET_STARTER, "not here yet"), "")
+            self._add(RowText("Starter model", OFFER), "")
         for info in self._models:
             path = str(info.path)
             self._add(row_text(info, loaded=path == self._loaded), path)
@@ -213,7 +214,7 @@ class ModelsPanel(QFrame):
         item = QListWidgetItem()
         item.setData(ROW, text)
         item.setData(_PATH, path)
-        spoken = ", ".join(part for part in (text.name, text.state, text.detail) if part)
+        spoken = f"{text.name}. {text.detail}"
         item.setData(Qt.ItemDataRole.AccessibleTextRole, spoken)
         item.setToolTip(f"{spoken}\n{path}" if path else spoken)
         self.list.addItem(item)

@@ -2,8 +2,8 @@
 
 import sys
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtWidgets import QFrame, QLabel, QLayout, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 IS_MAC = sys.platform == "darwin"
 
@@ -16,14 +16,54 @@ def surface(kind: str, parent: QWidget | None = None) -> QFrame:
     return frame
 
 
+class Words(QLabel):
+    """Wrapped words that are exactly as high as they are at their width.
+
+    QLabel asks its layout for the height of the narrowest case, which leaves holes in scroll areas.
+    """
+
+    def hasHeightForWidth(self) -> bool:
+        """The height is settled here, not by the layout."""
+        return False
+
+    def setText(self, text: str) -> None:
+        """Show words, at their height."""
+        super().setText(text)
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        """Any width; the height that the words take at the present one."""
+        return QSize(0, self.minimumHeight())
+
+    def minimumSizeHint(self) -> QSize:
+        """Words never lose a line."""
+        return self.sizeHint()
+
+    def event(self, event: QEvent) -> bool:
+        """Another width, another font or another style is another height."""
+        done = super().event(event)
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.FontChange, QEvent.Type.Polish):
+            self._fit()
+        return done
+
+    def _fit(self) -> None:
+        # QLabel's own heightForWidth never goes below the height that was set before.
+        room = QRect(0, 0, max(self.width(), 40), 100_000)
+        flags = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
+        height = self.fontMetrics().boundingRect(room, int(flags), self.text()).height()
+        if height != self.minimumHeight():
+            self.setFixedHeight(height)
+
+
 def label(text: str = "", role: str = "body", *, wrap: bool = False) -> QLabel:
     """Words in one of the text roles of the stylesheet; never read as rich text."""
-    made = QLabel(text)
+    made = Words() if wrap else QLabel()
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setProperty("text-role", role)
-    made.setWordWrap(wrap)
     if wrap:
-        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        made.setWordWrap(True)
+        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    made.setText(text)
     return made
 
 
@@ -40,6 +80,17 @@ def button(text: str, role: str = "", tip: str = "", name: str = "") -> QPushBut
     if tip:
         made.setAccessibleDescription(tip)
     return made
+
+
+def clear_scroll(area: QScrollArea) -> None:
+    """Let the surface below a scroll area show through it."""
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidgetResizable(True)
+    area.viewport().setAutoFillBackground(False)
+    content = area.widget()
+    if content is not None:
+        content.setAutoFillBackground(False)
 
 
 def hairline() -> QFrame:

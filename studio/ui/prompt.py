@@ -39,7 +39,7 @@ class PromptBox(QFrame):
         self.editor.setAccessibleName("Message")
         self.editor.setTabChangesFocus(True)
         self.editor.setFrameShape(QFrame.Shape.NoFrame)
-        self.editor.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.editor.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.editor.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.editor.document().setDocumentMargin(2)
         self.button = parts.button("Send", "primary")
@@ -110,7 +110,12 @@ class PromptBox(QFrame):
         """One to eight lines high, then it scrolls."""
         lines = max(1, round(self.editor.document().size().height()))
         spacing = self.editor.fontMetrics().lineSpacing()
-        height = min(lines, _MOST_LINES) * spacing + 6
-        wanted = max(28, height)
+        air = max(2.0, (28 - spacing) / 2)
+        if abs(self.editor.document().documentMargin() - air) > 0.1:
+            self.editor.document().setDocumentMargin(air)
+        is_full = lines > _MOST_LINES
+        policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if is_full else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        self.editor.setVerticalScrollBarPolicy(policy)
+        wanted = round(min(lines, _MOST_LINES) * spacing + 2 * air)
         if self.editor.height() != wanted:
             self.editor.setFixedHeight(wanted)

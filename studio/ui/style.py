@@ -37,10 +37,14 @@ QPushButton:hover, QToolButton:hover { border-color: $faint; }
 QPushButton:pressed, QToolButton:pressed { background: $line; }
 QPushButton:focus, QToolButton:focus { border: 2px solid $accent; padding: 3px 9px; }
 QPushButton:disabled, QToolButton:disabled { color: $faint; background: transparent; }
-QPushButton[role="primary"] { background: $accent; color: $on_accent; border-color: $accent; font-weight: 600; }
+QPushButton[role="primary"] {
+    background: $accent; color: $on_accent; border-color: $accent; font-weight: 600;
+}
 QPushButton[role="primary"]:focus { border: 2px solid $text; }
 QPushButton[role="primary"]:disabled { background: $raised; color: $faint; border-color: $line; }
-QPushButton[role="quiet"], QToolButton[role="quiet"] { background: transparent; border-color: transparent; color: $muted; }
+QPushButton[role="quiet"], QToolButton[role="quiet"] {
+    background: transparent; border-color: transparent; color: $muted;
+}
 QPushButton[role="quiet"]:hover, QToolButton[role="quiet"]:hover { background: $raised; color: $text; }
 QPushButton[role="quiet"]:focus, QToolButton[role="quiet"]:focus { border: 2px solid $accent; }
 QPushButton[role="quiet"]:disabled { color: $faint; }
@@ -52,19 +56,27 @@ QPushButton[role="link"]:hover { color: $text; }
 QPushButton[role="link"]:focus { border: 1px solid $accent; border-radius: 4px; }
 QPushButton[role="chip"] { color: $muted; }
 QPushButton[role="chip"]:hover { color: $text; }
-QPushButton[role="row"] { text-align: left; color: $muted; background: transparent; border-color: transparent; padding: 4px 8px; }
+QPushButton[role="row"] {
+    text-align: left; color: $muted; background: transparent; border-color: transparent; padding: 4px 7px;
+}
 QPushButton[role="row"]:hover { background: $raised; color: $text; }
-QPushButton[role="row"]:focus { border: 2px solid $accent; padding: 3px 7px; }
-QPushButton[role="segment"] { padding: 2px 4px; border-radius: 4px; border-color: transparent; background: transparent; color: $muted; }
+QPushButton[role="row"]:focus { border: 2px solid $accent; padding: 3px 6px; }
+QPushButton[role="segment"] {
+    padding: 1px 4px; border-radius: 4px; border-color: transparent; background: transparent; color: $muted;
+    min-height: 18px;
+}
 QPushButton[role="segment"]:hover { color: $text; }
-QPushButton[role="segment"]:checked { background: $panel; color: $text; font-weight: 600; border-color: $accent; }
-QPushButton[role="segment"]:focus { border: 2px solid $accent; padding: 1px 3px; }
+QPushButton[role="segment"]:checked {
+    background: $panel; color: $text; font-weight: 600; border-color: $accent;
+}
+QPushButton[role="segment"]:focus { border: 2px solid $accent; padding: 0 3px; }
 QPushButton[role="segment"]:disabled { color: $faint; }
 QPushButton[role="segment"]:checked:disabled { border-color: $line; }
 QToolButton::menu-indicator { image: none; }
 
 QComboBox {
-    background: $raised; border: 1px solid $line; border-radius: 6px; padding: 4px 8px; min-height: 18px; combobox-popup: 0;
+    background: $raised; border: 1px solid $line; border-radius: 6px; padding: 4px 8px; min-height: 18px;
+    combobox-popup: 0;
 }
 QComboBox:hover { border-color: $faint; }
 QComboBox:focus { border: 2px solid $accent; padding: 3px 7px; }
@@ -78,7 +90,8 @@ QComboBox QAbstractItemView {
 QComboBox QAbstractItemView::item { min-height: 24px; padding: 0 6px; border-radius: 4px; }
 
 QSpinBox, QDoubleSpinBox, QLineEdit {
-    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 1px 4px; min-height: 16px;
+    background: transparent; border: 1px solid transparent; border-radius: 4px;
+    padding: 0 3px; min-height: 18px;
     selection-background-color: $accent; selection-color: $on_accent;
 }
 QSpinBox:hover, QDoubleSpinBox:hover { border-color: $line; background: $raised; }
@@ -88,11 +101,12 @@ QSpinBox:focus, QDoubleSpinBox:focus, QLineEdit:focus { border: 1px solid $accen
 QSpinBox:disabled, QDoubleSpinBox:disabled, QLineEdit:disabled { color: $faint; }
 QSpinBox[figure="true"], QDoubleSpinBox[figure="true"] { font-weight: 600; }
 
-QSlider { min-height: 16px; background: transparent; }
+QSlider { min-height: 14px; max-height: 14px; background: transparent; }
 QSlider::groove:horizontal { height: 4px; border-radius: 2px; background: $raised; }
 QSlider::sub-page:horizontal { height: 4px; border-radius: 2px; background: $accent; }
 QSlider::handle:horizontal {
-    width: 10px; height: 10px; margin: -5px 0; border-radius: 7px; background: $panel; border: 2px solid $accent;
+    width: 10px; height: 10px; margin: -5px 0; border-radius: 7px;
+    background: $panel; border: 2px solid $accent;
 }
 QSlider::handle:horizontal:hover { background: $accent_soft; }
 QSlider::handle:horizontal:focus { background: $accent; border: 2px solid $text; }
@@ -100,8 +114,11 @@ QSlider::sub-page:horizontal:disabled { background: $line; }
 QSlider::handle:horizontal:disabled { border-color: $faint; }
 
 QListView { background: transparent; border: none; outline: 0; }
-QScrollArea, QScrollArea > QWidget > QWidget[surface=""] { border: none; background: transparent; }
-QTextEdit, QPlainTextEdit { background: transparent; border: none; selection-background-color: $accent; selection-color: $on_accent; }
+QScrollArea { border: none; background: transparent; }
+QTextEdit, QPlainTextEdit {
+    background: transparent; border: none;
+    selection-background-color: $accent; selection-color: $on_accent;
+}
 QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
 QScrollBar:horizontal { background: transparent; height: 10px; margin: 0; }
 QScrollBar::handle { background: $line; border-radius: 3px; margin: 2px; min-height: 24px; min-width: 24px; }
@@ -111,7 +128,7 @@ QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 QSplitter::handle { background: $line; }
 QSplitter::handle:hover { background: $accent; }
 
-QProgressBar { background: $raised; border: none; border-radius: 2px; max-height: 4px; min-height: 4px; }
+QProgressBar { background: $line; border: none; border-radius: 2px; max-height: 4px; min-height: 4px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
 
 QMenuBar { background: $panel; }
@@ -121,7 +138,9 @@ QMenu::item:selected { background: $accent_soft; }
 QMenu::item:disabled { color: $faint; }
 QMenu::separator { height: 1px; background: $line; margin: 4px 8px; }
 QToolTip { background: $raised; color: $text; border: 1px solid $line; padding: 5px 7px; font-size: 12px; }
-QTabBar::tab { background: transparent; color: $muted; padding: 6px 8px; border-bottom: 2px solid transparent; }
+QTabBar::tab {
+    background: transparent; color: $muted; padding: 6px 8px; border-bottom: 2px solid transparent;
+}
 QTabBar::tab:selected { color: $text; font-weight: 600; border-bottom-color: $accent; }
 """
 

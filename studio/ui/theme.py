@@ -1,7 +1,7 @@
 """The look in one place: colours as tokens, light and dark, following the system as it changes.
 
-Widgets that paint themselves read ``tokens(palette)``: the palette carries the scheme, so nothing
-has to be told which scheme is on.
+Widgets that paint themselves read ``tokens()``: the application's palette carries the scheme, so
+nothing has to be told which one is on.
 """
 
 from dataclasses import dataclass, fields
@@ -77,9 +77,17 @@ def scheme_of(palette: QPalette) -> Scheme:
     return Scheme.Light if palette.color(QPalette.ColorRole.Window).lightness() > 127 else Scheme.Dark
 
 
-def tokens(palette: QPalette) -> Tokens:
-    """The tokens behind a widget's palette."""
-    return tokens_for(scheme_of(palette))
+def scheme_now() -> Scheme:
+    """The scheme the application is dressed in.
+
+    Widgets ask the application: a stylesheet may have changed the window colour of their own palette.
+    """
+    return scheme_of(QGuiApplication.palette())
+
+
+def tokens() -> Tokens:
+    """The tokens the application is dressed in."""
+    return tokens_for(scheme_now())
 
 
 def kind_colour(kind: str, scheme: Scheme) -> QColor:

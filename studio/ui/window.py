@@ -1,5 +1,6 @@
-"""The main window: composition, wiring and the one refresh timer. It knows every panel; none knows another."""
+"""The main window: composition, wiring and the one refresh timer. Panels do not know each other."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,13 @@ from studio.ui.actions import Actions
 from studio.ui.cache_panel import CachePanel, shapes_of
 from studio.ui.charts_host import ChartsHost
 from studio.ui.chat import Chat
-from studio.ui.errors import Notice
 from studio.ui.export import ask_export
 from studio.ui.link import EngineLike
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.statusbar import StatusBar
 from studio.ui.topbar import TopBar
 from veloxquant_mlx.config import KVCacheConfig
-from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, TokenStep
+from veloxquant_mlx.steps import FinishedStep, Plan, Step, TokenStep
 from veloxquant_mlx.telemetry import CacheSnapshot
 
 TICK_MS = 50
@@ -39,13 +39,15 @@ class MainWindow(QMainWindow):
         self._snapshot: CacheSnapshot | None = None
         self._speed: float | None = None
         self._reply = False
+        self._discard = 0
+        self._last_end: FinishedStep | None = None
+        self._first_token: tuple[float, int] | None = None
         self._ticks = 0
 
         self.top = TopBar()
         self.models, self.chat, self.cache = ModelsPanel(), Chat(), CachePanel()
         self.charts = ChartsHost()
         self.status = StatusBar()
-        self.notice = Notice()
         self.timer = QTimer(self)
         self.timer.setInterval(TICK_MS)
         self.timer.timeout.connect(self.tick)
@@ -79,15 +81,11 @@ class MainWindow(QMainWindow):
             splitter.setHandleWidth(1)
             splitter.setChildrenCollapsible(False)
         self.columns.setSizes([216, 772, 292])
-        self.rows.setSizes([476, 262])
+        self.rows.setSizes([492, 246])
         middle = QWidget()
         column = QVBoxLayout(middle)
         parts.margins(column, 0, 0, 0, 0, 0)
-        shelf = QVBoxLayout()
-        parts.margins(shelf, 0, 0, 0, 0, 0)
-        shelf.addWidget(self.notice)
         column.addWidget(self.top)
-        column.addLayout(shelf)
         column.addWidget(self.rows, 1)
         column.addWidget(self.status)
         self.setCentralWidget(middle)
@@ -192,9 +190,9 @@ class MainWindow(QMainWindow):
     def new_chat(self) -> None:
         """Start over."""
         if self._reply:
-            self.engine.stop()
+            # The old reply still ends in its own time: its last steps belong to nothing any more.
+            self._discard += 1
             self._reply = False
-        self.engine.drain()
         self.engine.new_chat()
         self.chat.clear()
         self.charts.clear()
@@ -212,8 +210,8 @@ class MainWindow(QMainWindow):
         """Ask where to, then write a report."""
         asked = ask_export(self, self._info.name if self._info else "")
         if asked:
-            self.notice.clear()
-            self.engine.export(*asked)
+            self.chat.notice.clear()
+            self.engine.export(*asked, self.charts.columns())
 
     # The engine's answers ----------------------------------------------------------------------
 
@@ -271,7 +269,7 @@ class MainWindow(QMainWindow):
 
     def _begin(self, kind: str) -> None:
         self._reply = True
-        self._speed = None
+        self._speed = self._first_token = None
         self.cache.set_in_use()
         self.chat.begin(kind)
         self.timer.start()
@@ -279,10 +277,15 @@ class MainWindow(QMainWindow):
 
     def _on_finished(self, step: FinishedStep) -> None:
         self.tick()
-        self._finish(step)
+        if step is not self._last_end:
+            self._finish(step)
 
     def _finish(self, step: FinishedStep) -> None:
-        """Comes from the signal and from the steps, whichever is first."""
+        """The end of a reply, which comes among the steps and as a signal."""
+        self._last_end = step
+        if self._discard:
+            self._discard -= 1
+            return
         if not self._reply:
             return
         self._reply = False
@@ -298,46 +301,73 @@ class MainWindow(QMainWindow):
             self.cache.notice.show_error(sentence, details)
         elif where == "chat":
             self.tick()
-            self._reply = False
-            self.chat.fail(sentence, details)
+            if self._discard:
+                self._discard -= 1
+            else:
+                self._reply = False
+                self.chat.fail(sentence, details)
         else:
-            self.notice.show_error(sentence, details)
+            self.chat.notice.show_error(sentence, details)
         self._ready()
 
     def _on_exported(self, path: str) -> None:
-        self.notice.show_note(f"Report saved to {path}")
+        self.chat.notice.show_note(f"Report saved to {path}")
 
     def _on_cancelled(self, where: str) -> None:
-        if where == "chat":
+        if where != "chat":
+            self.models.set_progress_done()
+        elif self._discard:
+            self._discard -= 1
+        else:
+            self.tick()
             self._reply = False
-        self.models.set_progress_done()
+            self.chat.cancel()
         self._ready()
 
     # The timer ---------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Take what the engine has, hand it on, and rest when nothing more comes."""
-        steps = self.engine.drain()
         text: list[str] = []
-        for step in steps:
-            self._snapshot = step.snapshot
-            self.charts.append(step)
+        drawn = False
+        for step in self.engine.drain():
+            if isinstance(step, FinishedStep):
+                self.chat.append("".join(text))
+                text.clear()
+                self._keep(step)
+                self._finish(step)
+                drawn = True
+                continue
+            if self._discard or not self._reply:
+                continue
+            self._keep(step)
+            drawn = True
             if isinstance(step, TokenStep):
                 text.append(step.text)
-            elif isinstance(step, PrefillStep):
+                self._measure(step.count)
+            else:
                 self.chat.prefill(step.done, step.total)
-        if text:
-            self.chat.append("".join(text))
-        if steps:
+        self.chat.append("".join(text))
+        if drawn:
             self.charts.refresh()
-        for step in steps:
-            if isinstance(step, FinishedStep):
-                self._finish(step)
         self._ticks += 1
         if self._ticks % TICKS_PER_WORDS == 0 or not self._reply:
             self._refresh_words()
         if not self._reply and not self.engine.busy:
             self.timer.stop()
+
+    def _keep(self, step: Step) -> None:
+        if not self._discard and self._reply:
+            self._snapshot = step.snapshot
+            self.charts.append(step)
+
+    def _measure(self, count: int) -> None:
+        """Speed of the running reply as seen from here, until its end tells the engine's own."""
+        now = time.monotonic()
+        if self._first_token is None:
+            self._first_token = (now, count)
+        elif now - self._first_token[0] > 0.5:
+            self._speed = (count - self._first_token[1]) / (now - self._first_token[0])
 
     def _refresh_words(self) -> None:
         self.status.set_numbers(self._snapshot, self._context, self._speed)

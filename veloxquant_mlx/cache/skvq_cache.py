@@ -100,6 +100,11 @@ class SKVQConfig(KVCacheConfig):
         help="Spread every row over all channels with a Hadamard rotation before quantizing, in place of "
         "reordering. Costs no memory and a small product per step.",
     )  # fmt: skip
+    skvq_defer_flush: bool = param(
+        False, label="Flush after the call", extension=True,
+        help="Attend to the tokens of the running block exactly and flush them afterwards, so that a prompt never "
+        "sees itself quantized. Costs one block of exact rows while it is read.",
+    )  # fmt: skip
     skvq_max_ctx: int | None = param(
         None, label="Context limit", unit="tokens", low=1, high=10_000_000, step=1, shown=False,
         help="Refuse to grow beyond this many tokens. Empty is unlimited.",
@@ -136,7 +141,10 @@ class SKVQConfig(KVCacheConfig):
         sinks = self.skvq_n_sink if frontier else 0
         heads = shape.batch * shape.heads
         total = ByteCount()
-        for dim, bits, is_key in ((shape.key_dim, self.skvq_bits_key, True), (shape.value_dim, self.skvq_bits_value, False)):
+        for dim, bits, is_key in (
+            (shape.key_dim, self.skvq_bits_key, True),
+            (shape.value_dim, self.skvq_bits_value, False),
+        ):
             coded = (frontier - sinks) * heads
             side = self._side_data_bytes(shape.heads, dim, is_key) if frontier else 0
             total = total + ByteCount(
@@ -295,6 +303,7 @@ class SKVQKVCache(CompressedKVCache):
             window=config.skvq_window,
             n_sink=config.skvq_n_sink,
             recent=config.skvq_recent,
+            defer_flush=config.skvq_defer_flush,
             max_ctx=config.skvq_max_ctx,
         )
 

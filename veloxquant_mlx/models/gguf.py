@@ -9,11 +9,11 @@ from typing import Any
 from .. import paths
 from ..atomic import atomic_folder
 from ..errors import ModelError
+from ..progress import Progress, part, silent
 from .disk import need_space, writing
 from .gguf_config import ROPE_FACTORS, check_supported, make_config, mlx_name
 from .gguf_header import Header, TensorInfo, read_header
 from .gguf_tokenizer import end_tokens, write_tokenizer
-from .progress import Progress, part, silent
 
 __all__ = ["IMPORT_NOTE", "Header", "TensorInfo", "convert", "import_gguf", "read_header"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
+from ..progress import Progress, part, silent
 from . import compute as policy
 from .describe import ModelInfo, describe, read_config
-from .progress import Progress, part, silent
 from .weights import read_weights, weight_files
 
 

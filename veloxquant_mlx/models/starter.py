@@ -16,9 +16,9 @@ from pathlib import Path
 from .. import paths
 from ..atomic import atomic_folder
 from ..errors import ModelError
+from ..progress import Progress, part, silent
 from .disk import need_space, writing
 from .gguf import convert, read_header
-from .progress import Progress, part, silent
 from .weights import read_weights
 
 STARTER_NAME = "SmolLM2-135M-Instruct"

@@ -129,8 +129,8 @@ class FakeEngine(QObject):
     def stop(self) -> None:
         self.calls.append(("stop",))
 
-    def export(self, path: str, with_transcript: bool) -> None:
-        self.calls.append(("export", path, with_transcript))
+    def export(self, path: str, with_transcript: bool, history: Any) -> None:
+        self.calls.append(("export", path, with_transcript, history))
 
     def close(self) -> None:
         self.calls.append(("close",))

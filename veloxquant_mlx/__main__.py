@@ -1,0 +1,240 @@
+"""Command line: chat, models, methods, import."""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from .config import KVCacheConfig, method_class, methods
+from .errors import Cancelled, VeloxQuantError
+from .openblas import ensure_openblas
+from .progress import Progress
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0, 1 after an error told in one sentence, or 130 after Ctrl-C."""
+    if arguments is None:
+        ensure_openblas()
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.DEBUG if options.verbose else logging.ERROR, stream=sys.stderr)
+    try:
+        return int(options.run(options) or 0)
+    except VeloxQuantError as error:
+        if options.verbose:
+            raise
+        print(f"veloxquant: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, Cancelled):
+        print("\nveloxquant: stopped.", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    common.add_argument("--verbose", action="store_true", help="log details and show tracebacks")
+    parser = argparse.ArgumentParser(prog="veloxquant", description="KV-cache compression for MLX models.")
+    parser.add_argument("--version", action="version", version=version("veloxquant-studio"))
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    chat = commands.add_parser("chat", parents=[common], help="answer one prompt through a cache")
+    _add_model(chat)
+    _add_method(chat)
+    chat.add_argument("--prompt", required=True, help="the message; '-' reads it from standard input")
+    chat.add_argument(
+        "--max-tokens", type=_count, default=256, metavar="N", help="most tokens to write (256)"
+    )
+    chat.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy (0)")
+    chat.set_defaults(run=_chat)
+
+    found = commands.add_parser("models", parents=[common], help="list the models on this computer")
+    found.add_argument("folders", nargs="*", type=Path, help="more folders to look in")
+    found.set_defaults(run=_models)
+
+    known = commands.add_parser("methods", parents=[common], help="list the caches and their parameters")
+    known.set_defaults(run=_methods)
+
+    importing = commands.add_parser(
+        "import", parents=[common], help="convert a .gguf file into a model folder"
+    )
+    importing.add_argument("file", type=Path)
+    importing.add_argument("--to", type=Path, metavar="FOLDER", help="where to put the folder")
+    importing.set_defaults(run=_import)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", default="starter", metavar="M", help="a model folder, or 'starter' (fetched once)"
+    )
+
+
+def _add_method(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--method", default="skvq", metavar="NAME", help="see 'veloxquant methods' (skvq)")
+    parser.add_argument("--preset", metavar="NAME", help="start from a preset instead of the defaults")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", help="set one parameter; may be repeated"
+    )
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def read_config(method: str, preset: str | None, assignments: Sequence[str]) -> KVCacheConfig:
+    """A configuration from command-line words. Raises QuantizerConfigError naming the field at fault."""
+    declared = method_class(method)
+    values: dict[str, Any] = {}
+    if preset is not None:
+        by_name = {name.lower(): name for name in declared.presets}
+        values |= declared.preset(by_name.get(preset.lower(), preset)).as_dict()
+        del values["method"]
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise VeloxQuantError(f"--set wants FIELD=VALUE, as in skvq_bits_key=4, not '{assignment}'.")
+        try:
+            values[name] = json.loads(
+                text.replace("True", "true").replace("False", "false").replace("None", "null")
+            )
+        except json.JSONDecodeError:
+            values[name] = text
+    return KVCacheConfig(method, **values)
+
+
+def _progress_line(quiet: bool) -> Progress:
+    """Progress as one line on standard error that rewrites itself, where that is a terminal."""
+    shown = not quiet and sys.stderr.isatty()
+
+    def report(share: float | None, words: str) -> None:
+        if shown:
+            percent = "" if share is None else f" {share:4.0%}"
+            print(f"\r\x1b[K{words}{percent}", end="", file=sys.stderr, flush=True)
+            if share == 1:
+                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    return report
+
+
+def resolve_model(name: str, progress: Progress) -> Path:
+    """The folder a ``--model`` argument names; fetches the starter model when it is asked for."""
+    if name == "starter":
+        from .models.starter import starter_model
+
+        return starter_model(progress)
+    return Path(name).expanduser()
+
+
+def _chat(options: argparse.Namespace) -> int:
+    config = read_config(options.method, options.preset, options.set)
+    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
+    if not prompt.strip():
+        raise VeloxQuantError("The prompt is empty: write something after --prompt.")
+
+    from .builder import KVCacheBuilder
+    from .generation import generate
+    from .models.load import load_model
+    from .prompt import encode
+    from .steps import FinishedStep, TokenStep
+    from .tables import figures_line, slot_table
+
+    progress = _progress_line(options.json)
+    loaded = load_model(resolve_model(options.model, progress), progress)
+    tokens = encode(loaded.tokenizer, [("user", prompt)])
+    if loaded.context is not None and len(tokens) >= loaded.context:
+        raise VeloxQuantError(
+            f"The prompt is {len(tokens):,} tokens long, but {loaded.info.name} reads at most "
+            f"{loaded.context:,}; shorten it."
+        )
+    plan = KVCacheBuilder.plan(loaded.model, config)
+    cache = KVCacheBuilder.for_model(loaded.model, config)
+    for step in generate(
+        loaded.model, loaded.tokenizer, cache, tokens,
+        max_tokens=options.max_tokens, temperature=options.temperature, context=loaded.context,
+    ):  # fmt: skip
+        if isinstance(step, TokenStep) and not options.json:
+            print(step.text, end="", flush=True)
+        elif isinstance(step, FinishedStep):
+            finished = step
+    if options.json:
+        record = {
+            "model": loaded.info.name,
+            "compute": loaded.compute,
+            "config": config.as_dict(),
+            "plan": plan.sentence,
+            "prompt": prompt,
+            "reply": finished.text,
+            "reason": finished.reason,
+            "prompt_tokens": finished.prompt_tokens,
+            "reply_tokens": finished.reply_tokens,
+            "prefill_tokens_per_second": finished.prefill_speed,
+            "decode_tokens_per_second": finished.decode_speed,
+            "cache": finished.snapshot.as_dict(),
+        }
+        print(json.dumps(record, indent=2, ensure_ascii=False))
+    else:
+        print(f"\n\n{slot_table(finished.snapshot)}\n\n{plan.sentence}\n{figures_line(finished)}")
+    return 0
+
+
+def _models(options: argparse.Namespace) -> int:
+    from .models.find import find_models
+    from .tables import model_table
+
+    found = find_models(options.folders)
+    if options.json:
+        print(json.dumps([model.as_dict() for model in found], indent=2))
+    elif found:
+        print(model_table(found))
+    else:
+        print("No models found on this computer; 'veloxquant chat --model starter' fetches a small one.")
+    return 0
+
+
+def _methods(options: argparse.Namespace) -> int:
+    from .tables import method_text
+
+    known = methods()
+    if options.json:
+        print(json.dumps({key: _described(declared) for key, declared in known.items()}, indent=2))
+    else:
+        print("\n\n".join(method_text(key, declared) for key, declared in known.items()))
+    return 0
+
+
+def _described(declared: type[KVCacheConfig]) -> dict[str, Any]:
+    return {
+        "label": declared.label,
+        "summary": declared.summary,
+        "paper": declared.paper,
+        "presets": declared.presets,
+        "parameters": [
+            {
+                "name": spec.name, "type": spec.type.__name__, "optional": spec.optional, "default": spec.default,
+                "label": spec.param.label, "unit": spec.param.unit, "help": spec.param.help,
+                "low": spec.param.low, "high": spec.param.high, "step": spec.param.step,
+                "choices": list(spec.param.choices), "extension": spec.param.extension,
+            }
+            for spec in declared.fields()
+        ],
+    }  # fmt: skip
+
+
+def _import(options: argparse.Namespace) -> int:
+    from .models.gguf import import_gguf
+
+    folder = import_gguf(options.file.expanduser(), options.to, _progress_line(options.json))
+    print(json.dumps({"folder": str(folder)}) if options.json else f"Imported into {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
