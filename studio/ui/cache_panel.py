@@ -110,7 +110,10 @@ class CachePanel(QFrame):
         row = QHBoxLayout()
         parts.margins(row, 0, 0, 0, 0, 10)
         row.addWidget(self.apply_button, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._effect, 1)
+        row.addWidget(self._effect, 1, Qt.AlignmentFlag.AlignTop)
+        # Three lines are kept free: the panel must not move while a slider is dragged.
+        row.addSpacing(0)
+        self._effect_row = row
         for item in (self.figures, self.notice):
             below.addWidget(item)
         below.addLayout(row)

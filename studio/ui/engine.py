@@ -201,11 +201,15 @@ class _Worker(QObject):
             self.failed.emit(where, str(error), traceback.format_exc())
         except MemoryError:
             _log.exception(doing)
-            sentence = f"The machine ran out of memory while {doing}; choose a smaller setting or a shorter context."
+            sentence = (
+                f"The machine ran out of memory while {doing}; choose a smaller setting or a shorter context."
+            )
             self.failed.emit(where, sentence, traceback.format_exc())
         except Exception as error:
             _log.exception(doing)
-            sentence = f"Something unexpected stopped {doing} ({type(error).__name__}); the details are in the log."
+            sentence = (
+                f"Something unexpected stopped {doing} ({type(error).__name__}); the details are in the log."
+            )
             self.failed.emit(where, sentence, traceback.format_exc())
 
 
