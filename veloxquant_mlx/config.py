@@ -8,6 +8,7 @@ studio's sliders, the command line's flags and the report all read them there.
 import dataclasses
 import difflib
 import importlib
+import math
 import pkgutil
 import types
 import typing
@@ -224,7 +225,9 @@ def _checked(spec: Field, value: Any) -> Any:
     if spec.type in (int, float):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise refuse()
-        if spec.type is int and value != int(value if abs(value) != float("inf") else 0):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise refuse()
+        if spec.type is int and value != int(value):
             raise refuse()
         value = spec.type(value)
         low, high = spec.param.low, spec.param.high

@@ -88,15 +88,19 @@ class Side:
         else:
             self.tail = mx.concatenate([self.tail, rows], axis=2)
 
-    def flush(self, count: int) -> None:
-        """Move the oldest ``count`` tail rows behind the frontier, once and for good."""
+    def flush(self, count: int, chunk: int) -> None:
+        """Move the oldest ``count`` tail rows behind the frontier, once and for good.
+
+        What stays frozen is learnt from the first ``chunk`` rows, however many come at once: it must not
+        depend on how a prompt was split.
+        """
         if self.tail is None:
             return
         rows = self.tail[:, :, :count]
         # contiguous() copies, so that the short rest does not keep the long buffer alive.
         self.tail = mx.contiguous(self.tail[:, :, count:])
         if self.sinks is None:
-            self.fit(rows)
+            self.fit(rows[:, :, :chunk])
             self.sinks = mx.contiguous(rows[:, :, : self.n_sink])
             rows = rows[:, :, self.n_sink :]
         if rows.shape[2]:
@@ -125,7 +129,7 @@ class Side:
         return self.store_bytes() + ByteCount(exact=self.tail.shape[2] * row, sinks=sinks * row)
 
     def fit(self, rows: mx.array) -> None:
-        """Learn what stays frozen for the cache's life from the first flushed rows."""
+        """Learn what stays frozen for the cache's life from the first chunk."""
         raise NotImplementedError
 
     def encode(self, rows: mx.array) -> None:
@@ -222,8 +226,8 @@ class CompressedKVCache(KVCache, SlotCache):
     def _flush(self) -> None:
         frontier = self._frontier_at(self.offset)
         if frontier > self.frontier:
-            self.key_side.flush(frontier - self.frontier)
-            self.value_side.flush(frontier - self.frontier)
+            self.key_side.flush(frontier - self.frontier, self.window)
+            self.value_side.flush(frontier - self.frontier, self.window)
             self.frontier = frontier
 
     def _frontier_at(self, offset: int) -> int:
