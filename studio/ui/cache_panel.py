@@ -106,14 +106,14 @@ class CachePanel(QFrame):
         self.figures = FiguresCard()
         self.notice = Notice()
         self.apply_button = parts.button("Apply", "primary", TAKES_EFFECT, "Apply cache settings")
-        self._effect = parts.label("", "small", wrap=True)
+        self._effect = parts.Words()
+        self._effect.setProperty("text-role", "small")
+        # Room for the longest sentence: the panel must not move while a slider is dragged.
+        self._effect.reserve(3)
         row = QHBoxLayout()
         parts.margins(row, 0, 0, 0, 0, 10)
         row.addWidget(self.apply_button, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self._effect, 1, Qt.AlignmentFlag.AlignTop)
-        # Three lines are kept free: the panel must not move while a slider is dragged.
-        row.addSpacing(0)
-        self._effect_row = row
         for item in (self.figures, self.notice):
             below.addWidget(item)
         below.addLayout(row)

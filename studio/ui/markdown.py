@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 from studio.ui import fonts, words
 from studio.ui.theme import Tokens
 
-LONGEST = 60_000
+LONGEST = 20_000
 """Characters beyond which a reply stays plain: rendering it would hold up the window."""
 LONGEST_LINE = 4_000
 """Characters of one line beyond which a reply stays plain and is broken for the layout."""

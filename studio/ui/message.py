@@ -53,18 +53,24 @@ class TextView(QTextEdit):
             self.setFixedHeight(height)
 
 
+SHOWN = 4_000
+"""Characters of a message that its bubble shows; a pasted book would bury the conversation."""
+
+
 class UserMessage(QWidget):
-    """The person's words in a bubble at the right, as wide as they need."""
+    """The person's words in a bubble at the right, as wide as they need. ``said`` is all of them."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.said = text
         self.view = TextView("You")
-        self.view.setPlainText(markdown.broken(words.clean(text)))
+        self.view.setPlainText(markdown.broken(words.clean(text[:SHOWN])))
         self._bubble = parts.surface("bubble")
         inner = QVBoxLayout(self._bubble)
         parts.margins(inner, 13, 9, 13, 9, 0)
         inner.addWidget(self.view)
+        if len(text) > SHOWN:
+            inner.addWidget(parts.label(f"and {words.count(len(text) - SHOWN, 'more character')}", "small"))
         row = QHBoxLayout(self)
         parts.margins(row, 0, 0, 0, 0, 0)
         row.addStretch(1)

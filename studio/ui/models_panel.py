@@ -98,7 +98,7 @@ class ModelsPanel(QFrame):
         box.addWidget(self._bar)
         self._progress.hide()
 
-        self.load_button = parts.button("Load", "primary", "Load the selected model")
+        self.load_button = parts.button("Load", "", "Load the selected model")
         self.unload_button = parts.button("Unload", "", "Unload the model and give its memory back")
         buttons = QHBoxLayout()
         parts.margins(buttons, 0, 0, 0, 0, 8)
@@ -226,7 +226,6 @@ class ModelsPanel(QFrame):
         self.load_button.setText("Get" if path == "" else "Load")
         self.load_button.setAccessibleName(GET_STARTER if path == "" else "Load the selected model")
         self.load_button.setEnabled(free and usable)
-        parts.restyle(self.load_button, role="" if self._loaded else "primary")
         self.unload_button.setVisible(self._loaded is not None)
         self.unload_button.setEnabled(free)
         self.open_button.setEnabled(free)

@@ -22,6 +22,19 @@ class Words(QLabel):
     QLabel asks its layout for the height of the narrowest case, which leaves holes in scroll areas.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._least = 0
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+        self.setWordWrap(True)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+
+    def reserve(self, lines: int) -> None:
+        """Stay at least this many lines high."""
+        self._least = lines
+        self._fit()
+
     def hasHeightForWidth(self) -> bool:
         """The height is settled here, not by the layout."""
         return False
@@ -51,6 +64,7 @@ class Words(QLabel):
         room = QRect(0, 0, max(self.width(), 40), 100_000)
         flags = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
         height = self.fontMetrics().boundingRect(room, int(flags), self.text()).height()
+        height = max(height, self._least * self.fontMetrics().lineSpacing())
         if height != self.minimumHeight():
             self.setFixedHeight(height)
 
@@ -60,9 +74,6 @@ def label(text: str = "", role: str = "body", *, wrap: bool = False) -> QLabel:
     made = Words() if wrap else QLabel()
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setProperty("text-role", role)
-    if wrap:
-        made.setWordWrap(True)
-        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     made.setText(text)
     return made
 

@@ -243,6 +243,7 @@ class MainWindow(QMainWindow):
         self._on_plan(loaded.plan)
         self.top.set_model(loaded.info.name)
         self.status.set_model(f"{loaded.info.name}, {loaded.compute}")
+        self._refresh_words()
         self._ready()
         self.chat.prompt.setFocus()
 
@@ -257,6 +258,7 @@ class MainWindow(QMainWindow):
         self.cache.set_model(None, None)
         self.top.set_model(None)
         self.status.set_model(None)
+        self._refresh_words()
         self._ready()
 
     def _on_plan(self, plan: Plan) -> None:

@@ -1,0 +1,244 @@
+"""The window with an engine that is played by hand."""
+
+import subprocess
+import sys
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton, QComboBox
+from pytestqt.qtbot import QtBot
+
+from studio.ui import window as window_module
+from studio.ui.message import Reply
+from studio.ui.theme import Scheme, apply_theme
+from studio.ui.window import MainWindow
+from tests.studio.ui.conftest import METHODS
+from tests.studio.ui.fake_cache import FakeConfig
+from tests.studio.ui.fake_engine import MODELS, STARTER, FakeEngine
+
+
+def say(window: MainWindow, engine: FakeEngine, text: str = "Why?") -> None:
+    window.chat.prompt.set_text(text)
+    window.chat.prompt.submit()
+    engine.started.emit("reply")
+
+
+def reply(window: MainWindow) -> Reply:
+    found = window.chat._messages[-1]
+    assert isinstance(found, Reply)
+    return found
+
+
+def test_no_heavy_import_before_the_first_paint() -> None:
+    code = (
+        "import sys; from PySide6.QtWidgets import QApplication; app = QApplication([])\n"
+        "from studio.ui.theme import apply_theme; apply_theme(app)\n"
+        "from studio.ui.window import MainWindow\n"
+        "from tests.studio.ui.fake_engine import FakeEngine\n"
+        "sys.modules.pop('numpy', None)\n"
+        "MainWindow(FakeEngine())\n"
+        "print([m for m in ('mlx', 'mlx_lm', 'transformers', 'pyqtgraph') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_first_setting_is_applied_at_once(window: MainWindow, engine: FakeEngine) -> None:
+    assert not window.chat.prompt.button.isEnabled()
+    engine.play_ready(METHODS)
+    assert engine.calls == [("configure", FakeConfig.preset("Small"))]
+    assert window.top.cache_chip.text() == "Fake Small"
+
+
+def test_the_starter_is_fetched_from_the_middle(window: MainWindow, engine: FakeEngine) -> None:
+    engine.play_ready(METHODS)
+    engine.models_found.emit([])
+    window.chat.empty.action.click()
+    assert engine.names()[-1] == "fetch_starter"
+    engine.progress.emit(0.5, "Fetching 46 of 93 MB")
+    assert window.status.state.text() == "Fetching 46 of 93 MB"
+    assert window.chat.empty.lead.text() == "Fetching 46 of 93 MB"
+    window.models._cancel.click()
+    assert engine.names()[-1] == "stop"
+    engine.busy, engine.state = False, "idle"
+    engine.cancelled.emit("models")
+    assert window.chat.empty.action.isVisible()
+
+
+def test_loading_enables_writing(loaded: MainWindow) -> None:
+    assert loaded.top.model_chip.text() == STARTER.name
+    assert loaded.status.model.text() == "SmolLM2-135M-Instruct, CPU float32"
+    assert loaded.status.tokens.text() == "8,192 tokens of context"
+    loaded.chat.prompt.set_text("hello")
+    assert loaded.chat.prompt.button.isEnabled()
+    assert loaded.cache.figures.plan.text() == "All 30 slots compressed."
+
+
+def test_a_reply_from_prompt_to_figures(loaded: MainWindow, engine: FakeEngine) -> None:
+    say(loaded, engine)
+    assert engine.calls[-1] == ("send", "Why?")
+    assert loaded.timer.isActive()
+    engine.play_prefill(512, 1000)
+    loaded.tick()
+    assert reply(loaded).status.text() == "Reading the prompt 512 of 1,000 tokens"
+    engine.tokens = 1000
+    engine.play_text("Because", 3)
+    loaded.tick()
+    assert reply(loaded).view.toPlainText() == "Because"
+    engine.play_finished("Because.")
+    assert reply(loaded).view.toPlainText() == "Because."
+    assert loaded.status.speed.text() == "14.1 tok/s"
+    assert loaded.status.tokens.text() == "1,003 of 8,192 tokens"
+    assert "resident" in loaded.status.memory.text() and "in 16 bits" in loaded.status.memory.text()
+    assert len(loaded.charts.history) == 4
+    loaded.tick()
+    assert not loaded.timer.isActive()
+
+
+def test_the_end_may_come_by_signal_alone(loaded: MainWindow, engine: FakeEngine) -> None:
+    say(loaded, engine)
+    engine.play_text("Be")
+    step = engine.play_finished("Because.")
+    assert reply(loaded).text() == "Because."
+    loaded._finish(step)
+    assert reply(loaded).text() == "Because."
+
+
+def test_a_setting_changed_in_between(loaded: MainWindow, engine: FakeEngine) -> None:
+    say(loaded, engine)
+    engine.play_finished("Because.")
+    loaded.cache.set_config(FakeConfig(fake_bits=7))
+    loaded.cache.apply_button.click()
+    assert engine.calls[-1] == ("configure", FakeConfig(fake_bits=7))
+    assert loaded.top.cache_chip.text() == "Fake custom"
+    loaded.regenerate()
+    assert engine.names()[-1] == "regenerate"
+    engine.started.emit("regenerate")
+    engine.play_finished("Since.")
+    assert [m.text() for m in loaded.chat._messages if isinstance(m, Reply)] == ["Since."]
+
+
+def test_a_new_chat_during_a_reply_drops_its_last_steps(loaded: MainWindow, engine: FakeEngine) -> None:
+    say(loaded, engine)
+    engine.play_text("Be")
+    loaded.tick()
+    loaded.new_chat()
+    assert loaded.chat.is_empty() and engine.names()[-1] == "new_chat"
+    say(loaded, engine, "Other?")
+    engine.play_text("late")
+    engine.play_finished("Because late", "stopped")
+    assert reply(loaded).text() == ""
+    engine.busy = True
+    engine.play_text("Other.")
+    loaded.tick()
+    assert reply(loaded).text() == "Other."
+
+
+@pytest.mark.parametrize("where", ["models", "chat", "cache", "export"])
+def test_failures_are_said_where_the_person_acts(loaded: MainWindow, engine: FakeEngine, where: str) -> None:
+    if where == "chat":
+        say(loaded, engine)
+    engine.play_failed(where, "It went wrong; do this.")
+    place = {
+        "models": loaded.models.notice, "chat": loaded.chat.notice, "cache": loaded.cache.notice,
+        "export": loaded.chat.notice,
+    }[where]  # fmt: skip
+    assert place.sentence == "It went wrong; do this."
+    assert loaded.chat.prompt.text() == ("Why?" if where == "chat" else "")
+
+
+def test_export_asks_and_hands_over_the_columns(
+    loaded: MainWindow, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(loaded, engine)
+    engine.play_text("x", 5)
+    engine.play_finished("x")
+    monkeypatch.setattr(window_module, "ask_export", lambda parent, name: ("/tmp/r.json", True))
+    loaded.actions_.export.trigger()
+    name, path, with_transcript, columns = engine.calls[-1]
+    assert (name, path, with_transcript) == ("export", "/tmp/r.json", True)
+    assert len(columns["tokens"]) == 5
+    engine.exported.emit("/tmp/r.json")
+    assert loaded.chat.notice.sentence == "Report saved to /tmp/r.json"
+    monkeypatch.setattr(window_module, "ask_export", lambda parent, name: None)
+    loaded.export()
+    assert engine.names().count("export") == 1
+
+
+def test_unloading_goes_back_to_the_start(loaded: MainWindow, engine: FakeEngine) -> None:
+    say(loaded, engine)
+    engine.play_finished("x")
+    loaded.models.unload_button.click()
+    assert engine.names()[-1] == "unload"
+    engine.unloaded.emit()
+    assert loaded.chat.is_empty() and loaded.status.model.text() == "No model loaded"
+    assert loaded.chat.empty.action.text() == f"Load {STARTER.name}"
+
+
+def test_keys(qtbot: QtBot, loaded: MainWindow, engine: FakeEngine) -> None:
+    keys = {a.shortcut().toString() for a in loaded.actions()}
+    assert {"Ctrl+N", "Ctrl+R", "Ctrl+O", "Ctrl+E", "Esc"} <= keys
+    say(loaded, engine)
+    with qtbot.waitActive(loaded):
+        loaded.activateWindow()
+    qtbot.keyClick(loaded.chat.prompt.editor, Qt.Key.Key_Escape)
+    assert engine.names()[-1] == "stop"
+
+
+def test_every_control_has_a_name(loaded: MainWindow) -> None:
+    for kind in (QAbstractButton, QComboBox):
+        for control in loaded.findChildren(kind):
+            if control.isHidden():
+                continue
+            named = control.accessibleName() or control.toolTip()
+            assert named, (type(control).__name__, control.objectName(), control.parent())
+
+
+@pytest.mark.parametrize("size", [(900, 600), (1280, 800), (2560, 1440)])
+def test_nothing_is_cut_off(
+    qtbot: QtBot, loaded: MainWindow, engine: FakeEngine, size: tuple[int, int]
+) -> None:
+    loaded.resize(*size)
+    say(loaded, engine)
+    engine.tokens = 500
+    engine.play_text("word " * 50)
+    engine.play_finished("word " * 50)
+    loaded.models.show_error("A sentence that is long enough to be wrapped into three lines or so.", "x")
+    qtbot.waitUntil(lambda: (loaded.width(), loaded.height()) == size)
+    edge = loaded.rect()
+    for panel in (loaded.models, loaded.chat.prompt, loaded.cache.apply_button, loaded.charts, loaded.status):
+        corner = panel.mapTo(loaded, panel.rect().bottomRight())
+        assert edge.contains(corner), panel
+
+
+def test_another_scheme_reaches_everything(qapp, loaded: MainWindow, engine: FakeEngine) -> None:  # type: ignore[no-untyped-def]
+    say(loaded, engine)
+    engine.play_finished("`code` and words")
+    seen: list[Scheme] = []
+    loaded.charts.panel.set_scheme = seen.append
+    apply_theme(qapp, Scheme.Light, 1.0)
+    qapp.processEvents()
+    assert seen and seen[-1] == Scheme.Light
+
+
+def test_closing_ends_the_engine(window: MainWindow, engine: FakeEngine) -> None:
+    window.close()
+    assert engine.names()[-1] == "close"
+
+
+def test_a_dropped_folder_is_loaded(loaded: MainWindow, engine: FakeEngine, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from PySide6.QtCore import QMimeData, QPointF, QUrl
+    from PySide6.QtGui import QDropEvent
+
+    for path, command in ((tmp_path, "load"), (tmp_path / "x.gguf", "import_gguf")):
+        mime = QMimeData()
+        mime.setUrls([QUrl.fromLocalFile(str(path))])
+        engine.busy = False
+        loaded.dropEvent(
+            QDropEvent(
+                QPointF(1, 1), Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton,
+                Qt.KeyboardModifier.NoModifier,
+            )
+        )  # fmt: skip
+        assert engine.calls[-1] == (command, str(path))
+    assert MODELS
