@@ -1,6 +1,7 @@
 """Reading a prompt and writing a reply through a given cache list, as a stream of small steps."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,8 +14,6 @@ from .errors import VeloxQuantError
 from .steps import FinishedStep, PrefillStep, Step, TokenStep
 
 Stop = Callable[[], bool]
-
-_NOT_A_NUMBER = -1
 
 
 def never() -> bool:
@@ -54,7 +53,7 @@ def generate(
         if stop():
             yield run.finished("stopped")
             return
-        block = tokens[run.read : min(run.read + prefill_block, len(tokens) - 1)]
+        block = list(tokens[run.read : min(run.read + prefill_block, len(tokens) - 1)])
         model(mx.array(block)[None], cache=cache)
         mx.eval([slot.state for slot in cache])
         mx.clear_cache()
@@ -70,18 +69,19 @@ def generate(
         raise VeloxQuantError(
             "The conversation fills the model's context; start a new chat or shorten the prompt."
         )
+    sampler = _Sampler(temperature)
     steps = generate_step(
-        mx.array(tokens[run.read :]),
+        mx.array(list(tokens[run.read :])),
         model,
         prompt_cache=cache,
         max_tokens=room,
-        sampler=_sampler(temperature),
+        sampler=sampler,
     )
     ended = None
     for token, _ in steps:
-        if token == _NOT_A_NUMBER:
+        if sampler.found_nan():
             raise VeloxQuantError(
-                "The model answered with NaN: its weights are damaged or its numbers overflow; try another copy."
+                "The model answered with NaN: its weights are damaged or overflow; try another copy."
             )
         text = run.take(token)
         ended = "stop" if token in tokenizer.eos_token_ids else "stopped" if stop() else None
@@ -135,12 +135,23 @@ class _Run:
         )
 
 
-def _sampler(temperature: float) -> Callable[[mx.array], mx.array]:
-    """mlx_lm's sampler, telling NaN as token -1 so that finding it costs no extra wait per token."""
-    inner = make_sampler(temp=temperature)
+class _Sampler:
+    """mlx_lm's sampler that also looks for NaN.
 
-    def sample(logprobs: mx.array) -> mx.array:
-        chosen = inner(logprobs)
-        return mx.where(mx.isnan(logprobs).any(axis=-1), mx.array(_NOT_A_NUMBER, chosen.dtype), chosen)
+    What it found is evaluated right away beside the token, so that reading it costs no extra wait. The
+    token itself stays a valid one: the next step may be on its way with it already.
+    """
 
-    return sample
+    def __init__(self, temperature: float) -> None:
+        self._choose = make_sampler(temp=temperature)
+        self._broken: deque[mx.array] = deque()
+
+    def __call__(self, logprobs: mx.array) -> mx.array:
+        broken = mx.isnan(logprobs).any()
+        mx.async_eval(broken)
+        self._broken.append(broken)
+        return self._choose(logprobs)
+
+    def found_nan(self) -> bool:
+        """Whether the oldest step not asked about yet gave NaN."""
+        return bool(self._broken.popleft().item())
