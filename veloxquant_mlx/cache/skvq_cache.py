@@ -9,7 +9,7 @@ import mlx.core as mx
 from ..config import Gauge, KVCacheConfig, SlotShape, param
 from ..errors import CacheError, QuantizerConfigError
 from ..quantizers.packing import pack, packed_bytes, unpack
-from ..quantizers.skvq import GroupCodes, channel_order, clip_grid, decode, encode, hadamard
+from ..quantizers.skvq import FLOAT16_MAX, GroupCodes, channel_order, clip_grid, decode, encode, hadamard
 from ..telemetry import ByteCount
 from .base import CompressedKVCache, Side
 
@@ -208,7 +208,7 @@ class SKVQSide(Side):
         else:
             held = (self.codes, self.scale, self.lo)
             self.codes, self.scale, self.lo = (
-                mx.concatenate(pair, axis=2) for pair in zip(held, fresh, strict=True)
+                mx.concatenate(list(pair), axis=2) for pair in zip(held, fresh, strict=True)
             )
 
     def _centred(self, rows: mx.array) -> mx.array:
@@ -236,16 +236,20 @@ class SKVQSide(Side):
         if self.codes is None or self.scale is None or self.lo is None or self.shape is None:
             raise CacheError("Nothing is flushed yet, so there are no codes to decode.")
         dim = self.shape[2]
+        # In float16 code * scale, or a sum while rotating back, may pass the range that the row keeps to.
+        wide = mx.float32 if dtype == mx.float16 else dtype
         if self.readable:
             rows = mx.dequantize(
-                self.codes.view(mx.uint32), self.scale.astype(dtype), self.lo.astype(dtype),
+                self.codes.view(mx.uint32), self.scale.astype(wide), self.lo.astype(wide),
                 group_size=min(self.group, dim), bits=self.bits,
             )  # fmt: skip
         else:
             codes = unpack(self.codes, self.bits, dim)
-            rows = decode(GroupCodes(codes, self.scale, self.lo), self.group, dtype)
+            rows = decode(GroupCodes(codes, self.scale, self.lo), self.group, wide)
         rows = self.out_of_code_space(rows)
-        return rows if self.mean is None else rows + self.mean.astype(dtype)[:, None]
+        if self.mean is not None:
+            rows = rows + self.mean.astype(wide)[:, None]
+        return rows if wide == dtype else mx.clip(rows, -FLOAT16_MAX, FLOAT16_MAX).astype(dtype)
 
     def store_bytes(self) -> ByteCount:
         """Codes, parameters and side data (counted)."""
