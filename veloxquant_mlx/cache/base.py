@@ -9,7 +9,7 @@ the flush frontier. Rows stand in this order on both::
 Sinks and tail are exact rows at 16 bits; codes are all that exists of the rows between.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import mlx.core as mx
@@ -18,8 +18,9 @@ from mlx_lm.models.cache import KVCache
 
 from ..config import KVCacheConfig
 from ..errors import CacheError
-from ..quantizers.skvq import FLOAT16_MAX
+from ..quantizers.skvq import to_float16
 from ..telemetry import ByteCount, CacheSnapshot, LayerStats
+from .attend import attend
 
 
 class Absent:
@@ -67,8 +68,7 @@ class SlotCache:
 class Side:
     """Keys or values of one slot: sinks, a compressed store, an exact tail.
 
-    Subclasses say what the store is: ``fit``, ``encode``, ``decoded``, ``store_bytes``, ``store_arrays``.
-    Arrays are [B, H, rows, D].
+    Subclasses say what the store is. Arrays are [B, H, rows, D].
     """
 
     def __init__(self, n_sink: int) -> None:
@@ -109,11 +109,28 @@ class Side:
 
     def rows(self, dtype: mx.Dtype) -> mx.array:
         """All rows in order, [B, H, offset, D]; the coded ones decoded."""
-        parts = [part.astype(dtype) for part in (self.sinks,) if part is not None and part.shape[2]]
-        if self.coded:
-            parts.append(self.decoded(dtype))
-        if self.tail is not None and self.tail.shape[2]:
-            parts.append(self.tail.astype(dtype))
+        coded = self.out_of_code_space(self.coded_rows(dtype)) if self.coded else None
+        return self._in_order(coded, dtype, lambda exact: exact)
+
+    def rows_in_code_space(self, dtype: mx.Dtype) -> mx.array:
+        """All rows in order in the space of the codes: cheaper than bringing every coded row out of it."""
+        coded = self.coded_rows(dtype) if self.coded else None
+        return self._in_order(coded, dtype, self.into_code_space)
+
+    def exact_rows(self, dtype: mx.Dtype) -> mx.array:
+        """Sinks and tail, [B, H, n, D], without the coded rows between them."""
+        return self._in_order(None, dtype, lambda exact: exact)
+
+    def _in_order(
+        self, coded: mx.array | None, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]
+    ) -> mx.array:
+        sinks = self.sinks if self.sinks is not None and self.sinks.shape[2] else None
+        tail = self.tail if self.tail is not None and (self.tail.shape[2] or not self.coded) else None
+        parts = [
+            part if part is coded else change(part.astype(dtype))
+            for part in (sinks, coded, tail)
+            if part is not None
+        ]
         return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=2)
 
     def arrays(self) -> list[mx.array]:
@@ -136,9 +153,28 @@ class Side:
         """Append rows to the store."""
         raise NotImplementedError
 
-    def decoded(self, dtype: mx.Dtype) -> mx.array:
-        """The store's rows, [B, H, coded, D]."""
+    def coded_rows(self, dtype: mx.Dtype) -> mx.array:
+        """The store's rows in code space, [B, H, coded, D]."""
         raise NotImplementedError
+
+    def into_code_space(self, rows: mx.array) -> mx.array:
+        """Rows or queries [B, H, R, D] in the linear space the codes are kept in; here the same space."""
+        return rows
+
+    def out_of_code_space(self, rows: mx.array) -> mx.array:
+        """Undo ``into_code_space``."""
+        return rows
+
+    def scores(self, queries: mx.array) -> mx.array | None:
+        """Products of queries in code space with the store, [B, H, R, coded], read straight from the codes.
+
+        None where no kernel can read them: the rows are then decoded for the call.
+        """
+        return None
+
+    def weighted(self, weights: mx.array) -> mx.array | None:
+        """Sums of the store's rows under weights [B, H, R, coded], in code space; None as for ``scores``."""
+        return None
 
     def store_bytes(self) -> ByteCount:
         """Bytes of codes, parameters and side data (counted)."""
@@ -147,6 +183,16 @@ class Side:
     def store_arrays(self) -> list[mx.array]:
         """Arrays of codes, parameters and side data."""
         raise NotImplementedError
+
+
+class PendingRows:
+    """Stands for a cache's rows between ``update_and_fetch`` and the attention that knows it."""
+
+    def __init__(self, cache: "CompressedKVCache", rows: mx.array) -> None:
+        self.cache = cache
+        self.dtype = rows.dtype
+        self.ndim = 4
+        self.shape = (rows.shape[0], rows.shape[1], cache.offset, rows.shape[3])
 
 
 class CompressedKVCache(KVCache, SlotCache):
@@ -192,6 +238,8 @@ class CompressedKVCache(KVCache, SlotCache):
         self.max_ctx = max_ctx
         self.offset = 0
         self.frontier = 0
+        self.on_codes = False
+        """True when the model's attention was replaced by one that calls ``attend``."""
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Append rows, flush every chunk that aged past the frontier, return all rows.
@@ -206,10 +254,24 @@ class CompressedKVCache(KVCache, SlotCache):
         flushed while they hold NaN or infinity; the cache is then as it was.
         """
         self.store(keys, values, flush=not self.defer_flush)
+        if self.on_codes:
+            # The attention that was put into the model asks ``attend`` for the result instead.
+            return PendingRows(self, keys), PendingRows(self, values)  # type: ignore[return-value]
         rows = self._fetch(keys.dtype, values.dtype)
         if self.defer_flush:
             self._flush()
         return rows
+
+    def attend(self, queries: mx.array, scale: float, mask: mx.array | str | None) -> mx.array:
+        """Attention of queries [B, Hq, L, D] over all rows, [B, Hq, L, Dv]; ends a deferred flush.
+
+        One query row is answered from the codes where a kernel can read them. Otherwise the rows are
+        decoded for the call, in code space, and the fused kernel is used.
+        """
+        out = attend(self.key_side, self.value_side, queries, scale, mask)
+        if self.defer_flush:
+            self._flush()
+        return out
 
     def store(self, keys: mx.array, values: mx.array, *, flush: bool) -> None:
         """Append rows and, unless the flush is left for later, advance the frontier."""
@@ -355,7 +417,7 @@ def _to_storage(rows: mx.array) -> mx.array:
     """Rows in the 16-bit type they are kept in; clamped to float16's range, never inf."""
     if rows.dtype in (mx.bfloat16, mx.float16):
         return rows
-    return mx.clip(rows, -FLOAT16_MAX, FLOAT16_MAX).astype(mx.float16)
+    return to_float16(rows)
 
 
 def _reference(side: Side, tokens: int) -> int:

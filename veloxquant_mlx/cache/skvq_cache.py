@@ -7,14 +7,11 @@ from typing import Any, ClassVar
 import mlx.core as mx
 
 from ..config import Gauge, KVCacheConfig, SlotShape, param
-from ..errors import CacheError, QuantizerConfigError
-from ..quantizers.packing import pack, packed_bytes, unpack
-from ..quantizers.skvq import FLOAT16_MAX, GroupCodes, channel_order, clip_grid, decode, encode, hadamard
+from ..errors import QuantizerConfigError
+from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard
 from ..telemetry import ByteCount
 from .base import CompressedKVCache, Side
-
-_KERNEL_GROUPS = (32, 64, 128)
-_KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
+from .codes import CodeStore
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class SKVQConfig(KVCacheConfig):
 
     skvq_bits_key: int = param(
         2, label="Key bits", unit="bits", low=1, high=8, step=1,
-        help="Bits of one key code. Keys decide what is looked at: fewer bits cost more in answers than for values.",
+        help="Bits of one key code. Keys decide what is looked at, so they need more bits than values.",
     )  # fmt: skip
     skvq_bits_value: int = param(
         2, label="Value bits", unit="bits", low=1, high=8, step=1,
@@ -66,11 +63,12 @@ class SKVQConfig(KVCacheConfig):
     )  # fmt: skip
     skvq_recent: int = param(
         0, label="Exact recent rows", unit="tokens", low=0, high=1024, step=8, extension=True,
-        help="Newest tokens that stay exact at all times, on top of the filling window. Costs their 16-bit rows.",
+        help="Newest tokens that always stay exact, beside the filling window. Costs their 16-bit rows.",
     )  # fmt: skip
     skvq_n_sink: int = param(
         4, label="Sinks", unit="rows", low=0, high=128, step=1,
-        help="First tokens of the chat kept exact: nearly every later token attends to them. Each costs one 16-bit row.",
+        help="First tokens of the chat kept exact: nearly every later token attends to them. Each costs one "
+        "16-bit row.",
     )  # fmt: skip
     skvq_group_size: int = param(
         32, label="Group", unit="channels", choices=(16, 32, 64, 128),
@@ -84,7 +82,8 @@ class SKVQConfig(KVCacheConfig):
     )  # fmt: skip
     skvq_clip_search: bool = param(
         True, label="Search clip factor",
-        help="Try several narrower windows per group and keep the one with the least error. Costs time at each flush, no memory.",
+        help="Fit each group's window to its values instead of taking a fixed share of its range. Costs time "
+        "at each flush, no memory.",
     )  # fmt: skip
     skvq_clip_alpha: float = param(
         0.7, label="Clip factor", low=0.5, high=1.0, step=0.01,
@@ -100,10 +99,14 @@ class SKVQConfig(KVCacheConfig):
         help="Spread every row over all channels with a Hadamard rotation before quantizing, in place of "
         "reordering. Costs no memory and a small product per step.",
     )  # fmt: skip
+    skvq_param_bits: int = param(
+        16, label="Parameter bits", unit="bits", choices=(16, 8), extension=True,
+        help="Bits of each scale and zero point. 8 halves what they take, at a little more error.",
+    )  # fmt: skip
     skvq_defer_flush: bool = param(
         False, label="Flush after the call", extension=True,
-        help="Attend to the tokens of the running block exactly and flush them afterwards, so that a prompt never "
-        "sees itself quantized. Costs one block of exact rows while it is read.",
+        help="Attend to the tokens of the running block exactly and flush them afterwards, so that a block of "
+        "the prompt never sees itself quantized. Costs one block of exact rows while it is read.",
     )  # fmt: skip
     skvq_max_ctx: int | None = param(
         None, label="Context limit", unit="tokens", low=1, high=10_000_000, step=1, shown=False,
@@ -114,8 +117,8 @@ class SKVQConfig(KVCacheConfig):
         """The first chunk must hold all sinks; a head size that cannot be rotated is refused."""
         if self.skvq_n_sink > self.skvq_window:
             raise QuantizerConfigError(
-                "skvq_n_sink", f"skvq_n_sink must be at most skvq_window ({self.skvq_window}): sinks are taken "
-                "from the first flushed chunk.",
+                "skvq_n_sink", f"skvq_n_sink must be at most skvq_window ({self.skvq_window}): sinks are "
+                "taken from the first flushed chunk.",
             )  # fmt: skip
         if self.skvq_rotate and self.head_dim is not None and hadamard(self.head_dim) is None:
             raise QuantizerConfigError(
@@ -140,21 +143,24 @@ class SKVQConfig(KVCacheConfig):
         frontier = max(0, tokens - self.skvq_recent) // self.skvq_window * self.skvq_window
         sinks = self.skvq_n_sink if frontier else 0
         heads = shape.batch * shape.heads
+        chunks = frontier // self.skvq_window - (frontier > 0 and sinks == self.skvq_window)
         total = ByteCount()
         for dim, bits, is_key in (
             (shape.key_dim, self.skvq_bits_key, True),
             (shape.value_dim, self.skvq_bits_value, False),
         ):
-            coded = (frontier - sinks) * heads
-            side = self._side_data_bytes(shape.heads, dim, is_key) if frontier else 0
-            total = total + ByteCount(
-                codes=coded * packed_bytes(dim, bits),
-                parameters=coded * -(-dim // self.skvq_group_size) * 4,
+            exact = ByteCount(
                 exact=(tokens - frontier) * heads * dim * 2,
                 sinks=sinks * heads * dim * 2,
-                side=side,
+                side=self._side_data_bytes(shape.heads, dim, is_key) if frontier else 0,
             )
+            total = total + exact + self.code_store(bits).predict(frontier - sinks, chunks, heads, dim)
         return total
+
+    def code_store(self, bits: int) -> CodeStore:
+        """An empty store for codes of ``bits`` bits."""
+        first = self.skvq_window - self.skvq_n_sink
+        return CodeStore(bits, self.skvq_group_size, self.skvq_param_bits, self.skvq_window, first)
 
     def _side_data_bytes(self, heads: int, dim: int, is_key: bool) -> int:
         ordered = self.skvq_reorder and not self.skvq_rotate
@@ -162,61 +168,43 @@ class SKVQConfig(KVCacheConfig):
 
 
 class SKVQSide(Side):
-    """Keys or values as packed codes with float16 (scale, lo) per group.
-
-    The store is three arrays: codes [B, H, n, bytes], scale and lo [B, H, n, groups].
-    """
+    """Keys or values as packed codes in *code space*: centred, then rotated or reordered channels."""
 
     def __init__(self, config: SKVQConfig, bits: int, *, is_key: bool) -> None:
         super().__init__(config.skvq_n_sink)
-        self.bits = bits
-        self.group = config.skvq_group_size
-        self.alphas = clip_grid(bits) if config.skvq_clip_search else (config.skvq_clip_alpha,)
-        self.reorders = config.skvq_reorder and not config.skvq_rotate
+        self.store = config.code_store(bits)
         self.rotates = config.skvq_rotate
+        self.reorders = config.skvq_reorder and not config.skvq_rotate
         self.centers = config.skvq_center and is_key
+        if config.skvq_clip_search:
+            self.alphas = clip_grid(bits, bell_shaped=self.rotates)
+            self.refinements = 2 if self.rotates else 1
+        else:
+            self.alphas, self.refinements = (config.skvq_clip_alpha,), 0
         self.order: mx.array | None = None
         """Channel order, int32 [H, D]."""
         self.mean: mx.array | None = None
         """Channel mean of chunk 0 at 16 bits, [H, D]."""
-        self.codes: mx.array | None = None
-        self.scale: mx.array | None = None
-        self.lo: mx.array | None = None
-
-    @property
-    def readable(self) -> bool:
-        """True when mlx's quantized kernels can read the store as it lies."""
-        dim = self.shape[2] if self.shape else 0
-        group = min(self.group, dim)
-        return group in _KERNEL_GROUPS and dim % group == 0 and self.bits in _KERNEL_BITS
 
     def fit(self, rows: mx.array) -> None:
         """Freeze the key mean and the channel order of the first chunk."""
         if self.centers:
             self.mean = rows.astype(mx.float32).mean(axis=(0, 2)).astype(rows.dtype)  # [H, D]
-        if self.rotates:
-            rotation(rows.shape[3])
         if self.reorders:
             self.order = channel_order(self._centred(rows))
 
     def encode(self, rows: mx.array) -> None:
         """Append rows [B, H, S, D] to the packed store."""
-        found = encode(self.into_code_space(self._centred(rows)), self.bits, self.group, self.alphas)
-        fresh = (pack(found.codes, self.bits), found.scale, found.lo)
-        if self.codes is None or self.scale is None or self.lo is None:
-            self.codes, self.scale, self.lo = (mx.contiguous(a) for a in fresh)
-        else:
-            held = (self.codes, self.scale, self.lo)
-            self.codes, self.scale, self.lo = (
-                mx.concatenate(list(pair), axis=2) for pair in zip(held, fresh, strict=True)
-            )
+        coded = self.into_code_space(self._centred(rows))
+        window = find_windows(coded, self.store.bits, self.store.group, self.alphas, self.refinements)
+        self.store.append(coded, window)
 
     def _centred(self, rows: mx.array) -> mx.array:
         rows = rows.astype(mx.float32)
         return rows if self.mean is None else rows - self.mean.astype(mx.float32)[:, None]
 
     def into_code_space(self, rows: mx.array) -> mx.array:
-        """Rows or queries [B, H, S, D] in the channel space that codes are kept in."""
+        """Rows or queries [B, H, S, D] with their channels rotated or reordered."""
         if self.rotates:
             return rows @ rotation(rows.shape[3]).astype(rows.dtype)
         if self.order is not None:
@@ -231,44 +219,49 @@ class SKVQSide(Side):
             return mx.take_along_axis(rows, mx.argsort(self.order, axis=-1)[None, :, None], axis=3)
         return rows
 
-    def decoded(self, dtype: mx.Dtype) -> mx.array:
-        """The stored rows, [B, H, coded, D]."""
-        if self.codes is None or self.scale is None or self.lo is None or self.shape is None:
-            raise CacheError("Nothing is flushed yet, so there are no codes to decode.")
-        dim = self.shape[2]
-        # In float16 code * scale, or a sum while rotating back, may pass the range that the row keeps to.
-        wide = mx.float32 if dtype == mx.float16 else dtype
-        if self.readable:
-            rows = mx.dequantize(
-                self.codes.view(mx.uint32), self.scale.astype(wide), self.lo.astype(wide),
-                group_size=min(self.group, dim), bits=self.bits,
-            )  # fmt: skip
-        else:
-            codes = unpack(self.codes, self.bits, dim)
-            rows = decode(GroupCodes(codes, self.scale, self.lo), self.group, wide)
-        rows = self.out_of_code_space(rows)
-        if self.mean is not None:
-            rows = rows + self.mean.astype(wide)[:, None]
-        return rows if wide == dtype else mx.clip(rows, -FLOAT16_MAX, FLOAT16_MAX).astype(dtype)
+    def coded_rows(self, dtype: mx.Dtype) -> mx.array:
+        """The stored rows in code space, mean added, [B, H, coded, D]."""
+        rows = self.store.decoded(dtype)
+        if self.mean is None:
+            return rows
+        return rows + self.into_code_space(self.mean.astype(mx.float32)[None, :, None]).astype(dtype)
+
+    def scores(self, queries: mx.array) -> mx.array | None:
+        """Products of queries in code space [B, H, R, D] with the stored rows, [B, H, R, coded]."""
+        if not self.store.readable:
+            return None
+        window = self.store.windows(queries.dtype)
+        products = mx.quantized_matmul(
+            queries, self.store.words(), window.scale, window.lo,
+            transpose=True, group_size=self.store.kernel_group(), bits=self.store.bits,
+        )  # fmt: skip
+        if self.mean is None:
+            return products
+        mean = self.into_code_space(self.mean.astype(queries.dtype)[None, :, None])  # [1, H, 1, D]
+        return products + (queries * mean).sum(axis=-1, keepdims=True)
+
+    def weighted(self, weights: mx.array) -> mx.array | None:
+        """Sums of the stored rows under weights [B, H, R, coded], in code space, [B, H, R, D]."""
+        if not self.store.readable or self.mean is not None:
+            return None
+        window = self.store.windows(weights.dtype)
+        return mx.quantized_matmul(
+            weights, self.store.words(), window.scale, window.lo,
+            transpose=False, group_size=self.store.kernel_group(), bits=self.store.bits,
+        )  # fmt: skip
 
     def store_bytes(self) -> ByteCount:
         """Codes, parameters and side data (counted)."""
         if self.shape is None:
             return ByteCount()
         batch, heads, dim = self.shape
-        rows = batch * heads * self.coded
         order = 0 if self.order is None else heads * dim * 4
         mean = 0 if self.mean is None else heads * dim * 2
-        return ByteCount(
-            codes=rows * packed_bytes(dim, self.bits),
-            parameters=rows * -(-dim // self.group) * 4,
-            side=order + mean,
-        )
+        return self.store.byte_count(batch, heads) + ByteCount(side=order + mean)
 
     def store_arrays(self) -> list[mx.array]:
-        """Codes, scale, lo, order and mean as far as they exist."""
-        held = (self.codes, self.scale, self.lo, self.order, self.mean)
-        return [array for array in held if array is not None]
+        """Codes, windows, order and mean as far as they exist."""
+        return self.store.arrays() + [array for array in (self.order, self.mean) if array is not None]
 
 
 _rotations: dict[int, mx.array] = {}

@@ -31,13 +31,12 @@ def pack(codes: mx.array, bits: int) -> mx.array:
     lanes = codes.reshape(*codes.shape[:-1], -1, 8).astype(mx.uint16)  # [..., D/8, 8]
     columns = []
     for byte in range(bits):
-        value = None
+        value = mx.zeros_like(lanes[..., 0])
         for lane in range(8):
             shift = bits * lane - 8 * byte
             if -bits < shift < 8:
                 part = lanes[..., lane]
-                part = part << shift if shift >= 0 else part >> -shift
-                value = part if value is None else value | part
+                value = value | (part << shift if shift >= 0 else part >> -shift)
         columns.append(value)
     stream = (mx.stack(columns, axis=-1) & 0xFF).astype(mx.uint8)  # [..., D/8, bits]
     return stream.reshape(*codes.shape[:-1], -1)[..., : packed_bytes(count, bits)]

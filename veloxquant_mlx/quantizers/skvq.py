@@ -1,10 +1,11 @@
-"""SKVQ's array functions: channel order, clipped group quantization, decoding.
+"""SKVQ's array functions: channel order, clipped group windows, codes.
 
 After "SKVQ: Sliding-window Key and Value Cache Quantization for Large Language Models" (Duanmu et
 al., COLM 2024, arXiv:2405.06219), adapted: the channel order comes from the first flushed chunk
 instead of a calibration corpus, and it is applied to the rows instead of fused into weights.
-A code ``q`` stands for ``lo + scale * q`` with ``lo`` and ``scale`` rounded to the 16 bits they are
-stored in *before* the code is chosen, so what is stored decodes to exactly what was measured.
+
+A code ``q`` stands for ``lo + scale * q``. The order of work keeps that true to the last bit: find a
+window, round it to what will be stored, and only then choose the codes.
 """
 
 from typing import NamedTuple
@@ -13,107 +14,129 @@ import mlx.core as mx
 
 FLOAT16_MAX = 65504.0
 
+_BEST_FACTOR = {2: 0.65, 3: 0.8, 4: 0.9}
+"""Window factor with the least squared error for a bell-shaped group of 64; 1.0 from 5 bits on."""
 
-class GroupCodes(NamedTuple):
-    """Codes with their group parameters."""
 
-    codes: mx.array
-    """uint8, [..., D]."""
-    scale: mx.array
-    """float16, [..., ceil(D / group)]."""
+class Window(NamedTuple):
+    """Lowest value and step of each group, float32, [..., ceil(D / group)]."""
+
     lo: mx.array
-    """float16, [..., ceil(D / group)]."""
+    scale: mx.array
 
 
-def clip_grid(bits: int) -> tuple[float, ...]:
-    """Window factors that the clip search tries; few bits gain from far narrower windows."""
-    if bits <= 2:
-        return (1.0, 0.9, 0.8, 0.72, 0.65, 0.58, 0.5)
-    if bits == 3:
-        return (1.0, 0.92, 0.84, 0.76, 0.68, 0.5)
-    return (1.0, 0.92, 0.84, 0.5) if bits <= 5 else (1.0, 0.5)
+def clip_grid(bits: int, *, bell_shaped: bool) -> tuple[float, ...]:
+    """Window factors a clip search starts from.
+
+    A rotated row is bell-shaped in every group, so one factor is known to be near the best; any other
+    row gets the full range, half of it, and the factor between.
+    """
+    best = _BEST_FACTOR.get(bits, 1.0)
+    return (best,) if bell_shaped else tuple(dict.fromkeys((1.0, best, 0.5)))
 
 
-def encode(rows: mx.array, bits: int, group: int, alphas: tuple[float, ...]) -> GroupCodes:
-    """Quantize each row in groups along its channels.
+def find_windows(
+    rows: mx.array, bits: int, group: int, alphas: tuple[float, ...], refinements: int
+) -> Window:
+    """A window per row and group of channels.
 
-    The window of a group is shrunk toward its middle by the factor of ``alphas`` with the least
-    squared error. One bit uses the mean plus and minus the mean deviation instead (end points are
-    worse there than dropping the channel). A ragged last group is a group of its own size.
+    Each window is the group's range shrunk toward its middle by the factor of ``alphas`` with the
+    least squared error, then moved ``refinements`` times to the least-squares line through its own
+    codes. One bit uses the mean plus and minus the mean deviation instead (end points are worse there
+    than dropping the channel). A ragged last group is a group of its own size.
 
     Args:
-        rows: float, [..., D], finite.
+        rows: float32, [..., D], finite.
         bits: 1 to 8.
-        group: channels that share a window.
-        alphas: window factors to choose from, one of them when nothing is searched.
     """
     size = rows.shape[-1]
     ragged = size % group
     if ragged and size > group:
         parts = (
-            encode(rows[..., : size - ragged], bits, group, alphas),
-            encode(rows[..., size - ragged :], bits, ragged, alphas),
+            find_windows(rows[..., : size - ragged], bits, group, alphas, refinements),
+            find_windows(rows[..., size - ragged :], bits, ragged, alphas, refinements),
         )
-        return GroupCodes(*(mx.concatenate(pair, axis=-1) for pair in zip(*parts, strict=True)))
+        return Window(*(mx.concatenate(list(pair), axis=-1) for pair in zip(*parts, strict=True)))
     group = min(group, size)
-    grouped = rows.astype(mx.float32).reshape(*rows.shape[:-1], size // group, group)  # [..., G, g]
+    grouped = rows.reshape(*rows.shape[:-1], size // group, group)  # [..., G, g]
     if bits == 1:
-        mean = grouped.mean(axis=-1, keepdims=True)
-        deviation = mx.abs(grouped - mean).mean(axis=-1, keepdims=True)
-        codes, scale, lo = _round(grouped, mean - deviation, 2 * deviation, 1)
-    else:
-        codes, scale, lo = _search(grouped, bits, alphas)
-    return GroupCodes(
-        codes.astype(mx.uint8).reshape(rows.shape),
-        scale.squeeze(-1).astype(mx.float16),
-        lo.squeeze(-1).astype(mx.float16),
-    )
+        mean = grouped.mean(axis=-1)
+        deviation = mx.abs(grouped - mean[..., None]).mean(axis=-1)
+        return Window(mean - deviation, 2 * deviation)
+    window = _clipped(grouped, bits, alphas)
+    for _ in range(refinements):
+        window = _fitted(grouped, window, bits)
+    return window
 
 
-def _search(grouped: mx.array, bits: int, alphas: tuple[float, ...]) -> tuple[mx.array, mx.array, mx.array]:
-    """Codes, scale and lo of the window factor with the least squared error, per group."""
+def _clipped(grouped: mx.array, bits: int, alphas: tuple[float, ...]) -> Window:
+    """The group's range shrunk by the best factor of ``alphas``."""
     levels = (1 << bits) - 1
-    low = grouped.min(axis=-1, keepdims=True)
-    high = grouped.max(axis=-1, keepdims=True)
+    low, high = grouped.min(axis=-1), grouped.max(axis=-1)
     middle, half = (low + high) / 2, (high - low) / 2
-    best_alpha, best_error = None, None
-    if len(alphas) > 1:
-        for alpha in alphas:
-            codes, scale, lo = _round(grouped, middle - alpha * half, (2 * alpha / levels) * half, bits)
-            error = mx.square(codes * scale + (lo - grouped)).sum(axis=-1, keepdims=True)
-            if best_error is None:
-                best_alpha, best_error = mx.full(error.shape, alpha), error
-            else:
-                better = error < best_error
-                best_alpha = mx.where(better, alpha, best_alpha)
-                best_error = mx.minimum(error, best_error)
-    chosen = alphas[0] if best_alpha is None else best_alpha
-    return _round(grouped, middle - chosen * half, (2 / levels) * chosen * half, bits)
+    first, *others = (Window(middle - a * half, (2 * a / levels) * half) for a in alphas)
+    if not others:
+        return first
+    best, least = first, _error(grouped, first, bits)
+    for window in others:
+        error = _error(grouped, window, bits)
+        better = error < least
+        best = Window(*(mx.where(better, new, old) for new, old in zip(window, best, strict=True)))
+        least = mx.minimum(error, least)
+    return best
 
 
-def _round(
-    grouped: mx.array, lo: mx.array, scale: mx.array, bits: int
-) -> tuple[mx.array, mx.array, mx.array]:
-    """Store lo and scale in 16 bits, then take the nearest code; all float32."""
-    lo = stored(lo)
-    scale = stored(scale)
-    # A constant group has scale 0: its codes are 0 and lo carries the value.
+def _error(grouped: mx.array, window: Window, bits: int) -> mx.array:
+    """Squared error of each group under a window, [..., G]."""
+    codes = _codes(grouped, window, bits)
+    lo, scale = (part[..., None] for part in window)
+    return mx.square(codes * scale + (lo - grouped)).sum(axis=-1)
+
+
+def _fitted(grouped: mx.array, window: Window, bits: int) -> Window:
+    """The window whose line through the present codes has the least squared error."""
+    codes = _codes(grouped, window, bits)
+    mean_code, mean = codes.mean(axis=-1), grouped.mean(axis=-1)
+    spread = mx.square(codes).mean(axis=-1) - mx.square(mean_code)
+    together = (codes * grouped).mean(axis=-1) - mean_code * mean
+    # All codes alike leave the slope open: such a group keeps its window.
+    scale = mx.where(spread > 1e-6, together / mx.maximum(spread, 1e-6), window.scale)
+    lo = mx.where(spread > 1e-6, mean - scale * mean_code, window.lo)
+    return Window(lo, scale)
+
+
+def _codes(grouped: mx.array, window: Window, bits: int) -> mx.array:
+    """Nearest code of every element, float32, [..., G, g]; 0 where a group is constant."""
+    lo, scale = window
     inverse = mx.where(scale > 0, 1 / mx.maximum(scale, 1e-30), 0.0)
-    codes = mx.clip(mx.round((grouped - lo) * inverse), 0, (1 << bits) - 1)
-    return codes, scale, lo
+    return mx.clip(mx.round((grouped - lo[..., None]) * inverse[..., None]), 0, (1 << bits) - 1)
 
 
-def stored(values: mx.array) -> mx.array:
-    """``values`` as float16 holds them, in float32; clamped to its range, never inf."""
-    return mx.clip(values, -FLOAT16_MAX, FLOAT16_MAX).astype(mx.float16).astype(mx.float32)
+def assign(rows: mx.array, window: Window, bits: int, group: int) -> mx.array:
+    """Nearest codes under windows as they are stored, uint8 [..., D].
+
+    Args:
+        rows: float32, [..., D]. window: float32, [..., ceil(D / group)].
+    """
+    size = rows.shape[-1]
+    if size % group and size > group:
+        each = Window(*(mx.repeat(part, group, axis=-1)[..., :size] for part in window))  # [..., D]
+        codes = _codes(rows[..., None], each, bits)
+    else:
+        codes = _codes(rows.reshape(*rows.shape[:-1], -1, min(group, size)), window, bits)
+    return codes.astype(mx.uint8).reshape(rows.shape)
 
 
-def decode(group_codes: GroupCodes, group: int, dtype: mx.Dtype) -> mx.array:
-    """Rows that the codes stand for, [..., D] in ``dtype``."""
-    codes, scale, lo = group_codes
+def decode(codes: mx.array, window: Window, group: int) -> mx.array:
+    """Rows that codes stand for, [..., D] in the dtype of the window."""
     size = codes.shape[-1]
-    scale, lo = (mx.repeat(p.astype(dtype), group, axis=-1)[..., :size] for p in (scale, lo))
-    return codes.astype(dtype) * scale + lo
+    lo, scale = (mx.repeat(part, group, axis=-1)[..., :size] for part in window)
+    return codes.astype(lo.dtype) * scale + lo
+
+
+def to_float16(values: mx.array) -> mx.array:
+    """``values`` in float16, clamped to its range, never inf."""
+    return mx.clip(values, -FLOAT16_MAX, FLOAT16_MAX).astype(mx.float16)
 
 
 def channel_order(rows: mx.array) -> mx.array:
