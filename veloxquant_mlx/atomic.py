@@ -43,7 +43,11 @@ def atomic_folder(destination: Path) -> Iterator[Path]:
         if destination.exists():
             replaced = working.with_suffix(".old")
             os.replace(destination, replaced)
-            os.replace(working, destination)
+            try:
+                os.replace(working, destination)
+            except BaseException:
+                os.replace(replaced, destination)
+                raise
             shutil.rmtree(replaced, ignore_errors=True)
         else:
             os.replace(working, destination)
