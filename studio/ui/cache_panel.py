@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QEvent, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
@@ -49,6 +49,7 @@ class CachePanel(QFrame):
         self._in_use: KVCacheConfig | None = None
         self._talking = False
         self._problem = ""
+        self._folded = False
         self._stack = QStackedLayout(self)
         self._stack.addWidget(self._waiting_page())
         self._stack.addWidget(self._page())
@@ -89,11 +90,10 @@ class CachePanel(QFrame):
         self._scroll.setMinimumHeight(96)
         self._holder = QWidget()
         self._form_stack = QVBoxLayout(self._holder)
-        parts.margins(self._form_stack, 14, 0, 14, 8, 0)
+        parts.margins(self._form_stack, 14, 0, 14, 8, 8)
         self._forms_column = QVBoxLayout()
         parts.margins(self._forms_column, 0, 0, 0, 0, 0)
         self._form_stack.addLayout(self._forms_column)
-        self._form_stack.addSpacing(12)
         self._form_stack.addWidget(self._summary)
         self._form_stack.addStretch(1)
         self._scroll.setWidget(self._holder)
@@ -101,7 +101,7 @@ class CachePanel(QFrame):
         column.addWidget(self._scroll, 1)
 
         foot = parts.surface("footer")
-        below = QVBoxLayout(foot)
+        below = self._below = QVBoxLayout(foot)
         parts.margins(below, 14, 8, 14, 10, 8)
         self.figures = FiguresCard()
         self.notice = Notice()
@@ -123,6 +123,27 @@ class CachePanel(QFrame):
         self.preset_box.activated.connect(self._preset_chosen)
         self.apply_button.clicked.connect(self.apply)
         return page
+
+    def event(self, event: QEvent) -> bool:
+        """In a low panel the figures scroll with the form, so that the form keeps some room."""
+        done = super().event(event)
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
+            self._fold()
+        return done
+
+    def _fold(self) -> None:
+        card = self.figures.sizeHint().height() + 8
+        rest = self._below.sizeHint().height() - (0 if self._folded else card)
+        form = round(180 * parts.text_scale())
+        needed = form + card + rest + self.method_box.height()
+        # Scrolling figures are narrower and so perhaps higher: a margin keeps them from flickering.
+        fold = self.height() < needed + (32 if self._folded else 0)
+        if fold != self._folded:
+            self._folded = fold
+            if fold:
+                self._form_stack.insertWidget(0, self.figures)
+            else:
+                self._below.insertWidget(0, self.figures)
 
     # What the window tells the panel -----------------------------------------------------------
 

@@ -72,7 +72,7 @@ class Chat(QWidget):
         column.addLayout(self._pages, 1)
         column.addLayout(foot)
 
-        self.prompt.submitted.connect(self._submitted)
+        self.prompt.submitted.connect(self.send_requested)
         self.prompt.stop_requested.connect(self.stop_requested)
         self.empty.example_chosen.connect(self._use_example)
 
@@ -101,6 +101,12 @@ class Chat(QWidget):
         self.notice.clear()
         self.prompt.set_replying(False)
         self._pages.setCurrentIndex(0)
+
+    def ask(self, text: str) -> None:
+        """Show what the person says."""
+        self._stick = True
+        self.notice.clear()
+        self._add(UserMessage(text))
 
     def begin(self, kind: str) -> None:
         """A reply begins; for ``regenerate`` the last one goes first."""
@@ -165,12 +171,6 @@ class Chat(QWidget):
             self._pages.setCurrentIndex(0)
 
     # Inside ------------------------------------------------------------------------------------
-
-    def _submitted(self, text: str) -> None:
-        self._stick = True
-        self.notice.clear()
-        self._add(UserMessage(text))
-        self.send_requested.emit(text)
 
     def _use_example(self, text: str) -> None:
         self.prompt.set_text(text)

@@ -168,7 +168,7 @@ class ValueSlider(QWidget):
     ) -> None:
         super().__init__()
         self._low, self._step, self._whole = low, step, whole
-        self.words = parts.label(label)
+        self.words = parts.Elided(label)
         self.unit = parts.label(unit, "muted")
         entry: QSpinBox | QDoubleSpinBox = _CalmSpin() if whole else _CalmDoubleSpin()
         if isinstance(entry, QSpinBox):

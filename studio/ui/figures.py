@@ -37,13 +37,14 @@ class FiguresCard(QFrame):
         grid = QGridLayout()
         parts.margins(grid, 0, 0, 0, 0, 0)
         grid.setHorizontalSpacing(8)
-        grid.setColumnStretch(0, 8)
-        grid.setColumnStretch(1, 9)
-        for column, (figure, caption) in enumerate(
-            ((self.bits, self.bits_words), (self.ratio, self.ratio_words))
-        ):
-            grid.addWidget(figure, 0, column)
-            grid.addWidget(caption, 1, column, Qt.AlignmentFlag.AlignTop)
+        # Large text has no room for two figures in a row.
+        side_by_side = parts.text_scale() < 1.3
+        pairs = ((self.bits, self.bits_words), (self.ratio, self.ratio_words))
+        for index, (figure, caption) in enumerate(pairs):
+            row, column = (0, index) if side_by_side else (2 * index, 0)
+            grid.setColumnStretch(column, 8 + index)
+            grid.addWidget(figure, row, column)
+            grid.addWidget(caption, row + 1, column, Qt.AlignmentFlag.AlignTop)
         column_layout = QVBoxLayout(self)
         parts.margins(column_layout, 12, 8, 12, 8, 4)
         column_layout.addLayout(grid)

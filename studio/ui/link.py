@@ -20,6 +20,7 @@ class EngineLike(Protocol):
     failed: Any
     exported: Any
     cancelled: Any
+    state_changed: Any
 
     @property
     def busy(self) -> bool:
@@ -28,6 +29,9 @@ class EngineLike(Protocol):
     @property
     def state(self) -> str:
         """``starting``, ``idle``, ``loading``, ``prefill`` or ``generating``."""
+
+    def start(self) -> None:
+        """Begin; answered by ``methods_ready``."""
 
     def find_models(self) -> None:
         """Look for models; answered by ``models_found``."""

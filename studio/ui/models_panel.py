@@ -65,7 +65,9 @@ class ModelsPanel(QFrame):
         head = QHBoxLayout()
         parts.margins(head, 8, 0, 0, 0, 4)
         self._refresh = parts.button("Refresh", "link", "Look for models on this computer again")
-        head.addWidget(parts.label("On this computer", "heading"), 1)
+        heading = parts.Elided("On this computer")
+        heading.setProperty("text-role", "heading")
+        head.addWidget(heading, 1)
         head.addWidget(self._refresh)
 
         self.list = _List()
@@ -240,7 +242,8 @@ class OpenButton(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.button = parts.button("Open folder or GGUF…", "row", "Open a model that is not in the list")
+        text = "Open folder or GGUF…" if parts.text_scale() < 1.3 else "Open…"
+        self.button = parts.button(text, "row", "Open a model that is not in the list", "Open folder or GGUF")
         menu = QMenu(self)
         menu.addAction("Model folder…").triggered.connect(self.ask_folder)
         menu.addAction("GGUF file…").triggered.connect(self.ask_file)

@@ -3,7 +3,17 @@
 import sys
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt
-from PySide6.QtWidgets import QFrame, QLabel, QLayout, QPushButton, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QWidget,
+)
 
 IS_MAC = sys.platform == "darwin"
 
@@ -14,6 +24,83 @@ def surface(kind: str, parent: QWidget | None = None) -> QFrame:
     frame.setProperty("surface", kind)
     frame.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
     return frame
+
+
+def text_scale() -> float:
+    """How large the text is against 100 %, for the few sizes that the stylesheet does not set."""
+    size = QApplication.font().pixelSize()
+    return size / 13 if size > 0 else 1.0
+
+
+class Elided(QLabel):
+    """One line that gives up its middle before it is cut off. The tooltip has all of it."""
+
+    def minimumSizeHint(self) -> QSize:
+        """A few letters."""
+        return QSize(
+            min(self.sizeHint().width(), round(48 * text_scale())), super().minimumSizeHint().height()
+        )
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The words, shortened in the middle where there is no room."""
+        painter = QPainter(self)
+        room = self.contentsRect()
+        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideMiddle, room.width())
+        painter.drawText(room, int(self.alignment()), text)
+        painter.end()
+
+
+class Chip(QPushButton):
+    """A button with a name that may be long: shortened in the middle where there is no room."""
+
+    def __init__(self, tip: str) -> None:
+        super().__init__()
+        self._whole = ""
+        self.setProperty("role", "chip")
+        self.setAutoDefault(False)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.setToolTip(tip)
+        self.setAccessibleDescription(tip)
+
+    def whole_text(self) -> str:
+        """The name, unshortened."""
+        return self._whole
+
+    def show_text(self, text: str) -> None:
+        """Set the name."""
+        self._whole = text
+        self.setText(text)
+        self.updateGeometry()
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        """Room for the whole name."""
+        hint = super().sizeHint()
+        lost = self.fontMetrics().horizontalAdvance(self._whole) - self.fontMetrics().horizontalAdvance(
+            self.text()
+        )
+        # Two pixels more: advances are fractions, and rounding them must not shorten a name that fits.
+        return QSize(hint.width() + max(0, lost) + 2, hint.height())
+
+    def minimumSizeHint(self) -> QSize:
+        """A few letters."""
+        return QSize(
+            min(self.sizeHint().width(), round(72 * text_scale())), super().minimumSizeHint().height()
+        )
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Shorten or restore the name."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        metrics = self.fontMetrics()
+        frame = super().sizeHint().width() - metrics.horizontalAdvance(self.text())
+        text = metrics.elidedText(self._whole, Qt.TextElideMode.ElideMiddle, max(self.width() - frame, 20))
+        if text != self.text():
+            self.setText(text)
 
 
 class Words(QLabel):

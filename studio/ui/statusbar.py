@@ -1,7 +1,7 @@
 """One line at the bottom: what runs, through which cache, how far, how fast and how large."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
 
 from studio.ui import parts, words
 from veloxquant_mlx.telemetry import CacheSnapshot
@@ -18,12 +18,12 @@ class StatusBar(QFrame):
         row = QHBoxLayout(self)
         parts.margins(row, 14, 4, 14, 5, 20)
         self.model = self._line(row, "Model and compute", shrinks=True)
-        self.cache = self._line(row, "Cache setting")
+        self.cache = self._line(row, "Cache setting", shrinks=True)
         self.tokens = self._line(row, "Tokens and context")
         self.speed = self._line(row, "Speed, measured")
         self.memory = self._line(row, "KV memory, resident and at 16 bits", shrinks=True)
         row.addStretch(1)
-        self.state = self._line(row, "State")
+        self.state = self._line(row, "State", shrinks=True)
         self.set_model(None)
         self.set_numbers(None, None, None)
 
@@ -55,11 +55,10 @@ class StatusBar(QFrame):
         self.memory.setToolTip("Resident is measured; the 16-bit size of the same tokens is counted.")
 
     def _line(self, row: QHBoxLayout, name: str, *, shrinks: bool = False) -> QLabel:
-        line = parts.label("", "muted")
+        line = parts.Elided() if shrinks else QLabel()
+        line.setTextFormat(Qt.TextFormat.PlainText)
+        line.setProperty("text-role", "muted")
         line.setAccessibleName(name)
-        if shrinks:
-            line.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-            line.setMinimumWidth(60)
         row.addWidget(line)
         return line
 

@@ -105,7 +105,7 @@ QSlider { min-height: 14px; max-height: 14px; background: transparent; }
 QSlider::groove:horizontal { height: 4px; border-radius: 2px; background: $raised; }
 QSlider::sub-page:horizontal { height: 4px; border-radius: 2px; background: $accent; }
 QSlider::handle:horizontal {
-    width: 10px; height: 10px; margin: -5px 0; border-radius: 7px;
+    width: 10px; height: 10px; margin: -5px 0; border-radius: $handle_radius;
     background: $panel; border: 2px solid $accent;
 }
 QSlider::handle:horizontal:hover { background: $accent_soft; }
@@ -154,5 +154,6 @@ def sheet(tokens: Mapping[str, str], scale: float, chevron: str = "") -> str:
         return f"{value if abs(value) <= 2 else round(value * scale)}px"
 
     text = re.sub(r"(-?\d+)px", pixels, _SHEET)
-    words = {"chevron": chevron, **tokens}
+    # Qt draws a square where a radius is more than half of the side: 10 px and two borders of 2.
+    words = {"chevron": chevron, "handle_radius": f"{(round(10 * scale) + 4) // 2}px", **tokens}
     return re.sub(r"\$(\w+)", lambda match: words[match.group(1)], text)

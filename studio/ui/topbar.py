@@ -20,8 +20,8 @@ class TopBar(QFrame):
         row.addWidget(Mark(22))
         row.addWidget(parts.label("VeloxQuant Studio", "strong"))
         row.addSpacing(4)
-        self.model_chip = parts.button("No model", "chip", "Go to the models")
-        self.cache_chip = parts.button("", "chip", "Go to the cache settings")
+        self.model_chip = parts.Chip("Go to the models")
+        self.cache_chip = parts.Chip("Go to the cache settings")
         self.cache_chip.hide()
         self.new_button = parts.button("New chat", "", "Start over with an empty cache (Ctrl+N)")
         self.export_button = parts.button(
@@ -40,15 +40,16 @@ class TopBar(QFrame):
         self.menu_button.setToolTip("Menu")
         self.menu_button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         row.addWidget(self.menu_button)
+        self.set_model(None)
 
     def set_model(self, name: str | None) -> None:
         """Name of the loaded model, None without one."""
-        self.model_chip.setText(_short(name) if name else "No model")
+        self.model_chip.show_text(name or "No model")
         self.model_chip.setAccessibleName(f"Model: {name or 'none'}")
 
     def set_cache(self, text: str) -> None:
         """Method and preset in use."""
-        self.cache_chip.setText(text)
+        self.cache_chip.show_text(text)
         self.cache_chip.setAccessibleName(f"Cache: {text}")
         self.cache_chip.setVisible(bool(text))
 
@@ -60,7 +61,3 @@ class TopBar(QFrame):
                 menu.addSeparator()
             menu.addActions(group)
         self.menu_button.setMenu(menu)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 32 else f"{name[:20]}…{name[-10:]}"

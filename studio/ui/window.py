@@ -67,7 +67,10 @@ class MainWindow(QMainWindow):
 
     def _compose(self) -> None:
         self.columns = QSplitter(Qt.Orientation.Horizontal)
-        for panel, least in ((self.models, 184), (self.chat, 280), (self.cache, 252)):
+        # Larger text widens the panels, but never beyond what a small screen has.
+        scale = min(parts.text_scale(), 1.4)
+        left, right = round(216 * scale), round(292 * scale)
+        for panel, least in ((self.models, left - 32), (self.chat, 280), (self.cache, right - 40)):
             panel.setMinimumWidth(least)
             self.columns.addWidget(panel)
         for index, stretch in enumerate((0, 1, 0)):
@@ -80,7 +83,7 @@ class MainWindow(QMainWindow):
         for splitter in (self.columns, self.rows):
             splitter.setHandleWidth(1)
             splitter.setChildrenCollapsible(False)
-        self.columns.setSizes([216, 772, 292])
+        self.columns.setSizes([left, 1280 - left - right, right])
         self.rows.setSizes([492, 246])
         middle = QWidget()
         column = QVBoxLayout(middle)
@@ -122,6 +125,7 @@ class MainWindow(QMainWindow):
         engine.failed.connect(self._on_failed)
         engine.exported.connect(self._on_exported)
         engine.cancelled.connect(self._on_cancelled)
+        engine.state_changed.connect(self._on_state)
 
     def showEvent(self, event: QShowEvent) -> None:
         """The charts import a large library: they come after the first paint."""
@@ -140,7 +144,21 @@ class MainWindow(QMainWindow):
         self.engine.close()
         super().closeEvent(event)
 
+    def start(self) -> None:
+        """Start the engine and look for models. Everything is connected by now."""
+        self.engine.start()
+        self.engine.find_models()
+
     # Commands ----------------------------------------------------------------------------------
+
+    def open_path(self, path: str) -> None:
+        """Load a model folder, import a .gguf file, or get the starter model (``starter``)."""
+        if path == "starter":
+            self._fetch_starter()
+        elif Path(path).suffix.lower() == ".gguf":
+            self._import(path)
+        else:
+            self.load(path)
 
     def load(self, path: str) -> None:
         """Load a model folder."""
@@ -178,6 +196,7 @@ class MainWindow(QMainWindow):
 
     def send(self, text: str) -> None:
         """Say something to the model."""
+        self.chat.ask(text)
         self._begin("reply")
         self.engine.send(text)
 
@@ -312,6 +331,10 @@ class MainWindow(QMainWindow):
             self.chat.notice.show_error(sentence, details)
         self._ready()
 
+    def _on_state(self, state: str) -> None:
+        if state != "loading":
+            self.status.set_state(words.state(state))
+
     def _on_exported(self, path: str) -> None:
         self.chat.notice.show_note(f"Report saved to {path}")
 
@@ -411,7 +434,7 @@ class MainWindow(QMainWindow):
         """Load the folder or import the file."""
         path = self._dropped(event)
         if path:
-            (self._import if Path(path).suffix.lower() == ".gguf" else self.load)(path)
+            self.open_path(path)
 
     def _dropped(self, event: QDropEvent) -> str:
         urls = event.mimeData().urls()

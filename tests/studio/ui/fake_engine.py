@@ -75,6 +75,7 @@ class FakeEngine(QObject):
     failed = Signal(str, str, str)
     exported = Signal(str)
     cancelled = Signal(str)
+    state_changed = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,6 +94,9 @@ class FakeEngine(QObject):
     def names(self) -> list[str]:
         """The commands in order."""
         return [call[0] for call in self.calls]
+
+    def start(self) -> None:
+        self.calls.append(("start",))
 
     def find_models(self) -> None:
         self.calls.append(("find_models",))

@@ -146,3 +146,12 @@ def test_the_plan_is_said(panel: CachePanel) -> None:
 def test_a_model_that_does_not_tell_its_shapes_has_none() -> None:
     assert shapes_of(None) is None
     assert shapes_of(STARTER) == [SlotShape(3, 64, 64)] * 30
+
+
+def test_in_a_low_panel_the_figures_scroll_with_the_form(qtbot: QtBot, panel: CachePanel) -> None:
+    panel.resize(292, 700)
+    qtbot.waitUntil(lambda: not panel._holder.isAncestorOf(panel.figures))
+    panel.resize(292, 320)
+    qtbot.waitUntil(lambda: panel._holder.isAncestorOf(panel.figures))
+    panel.resize(292, 700)
+    qtbot.waitUntil(lambda: not panel._holder.isAncestorOf(panel.figures))

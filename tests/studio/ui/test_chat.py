@@ -18,6 +18,7 @@ def chat(qtbot: QtBot) -> Chat:
     made.show()
     qtbot.waitExposed(made)
     made.set_ready("")
+    made.send_requested.connect(made.ask)
     return made
 
 

@@ -18,9 +18,8 @@ def test_it_says_what_runs_and_leaves_out_what_is_unknown(qtbot: QtBot) -> None:
     bar.set_state("Generating")
     assert bar.tokens.text() == "3,104 of 8,192 tokens"
     assert bar.speed.text() == "14.1 tok/s"
-    assert bar.memory.text() == (
-        f"KV {snapshot.resident_bytes / 1e6:.1f} MB resident, {snapshot.reference_bytes / 1e6:.1f} MB in 16 bits"
-    )
+    resident, reference = snapshot.resident_bytes / 1e6, snapshot.reference_bytes / 1e6
+    assert bar.memory.text() == f"KV {resident:.1f} MB resident, {reference:.1f} MB in 16 bits"
     assert "measured" in bar.memory.toolTip() and "counted" in bar.memory.toolTip()
     bar.set_numbers(snapshot, 8192, None)
     assert bar.speed.text() == ""

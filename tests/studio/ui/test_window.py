@@ -47,7 +47,7 @@ def test_the_first_setting_is_applied_at_once(window: MainWindow, engine: FakeEn
     assert not window.chat.prompt.button.isEnabled()
     engine.play_ready(METHODS)
     assert engine.calls == [("configure", FakeConfig.preset("Small"))]
-    assert window.top.cache_chip.text() == "Fake Small"
+    assert window.top.cache_chip.whole_text() == "Fake Small"
 
 
 def test_the_starter_is_fetched_from_the_middle(window: MainWindow, engine: FakeEngine) -> None:
@@ -66,7 +66,7 @@ def test_the_starter_is_fetched_from_the_middle(window: MainWindow, engine: Fake
 
 
 def test_loading_enables_writing(loaded: MainWindow) -> None:
-    assert loaded.top.model_chip.text() == STARTER.name
+    assert loaded.top.model_chip.whole_text() == STARTER.name
     assert loaded.status.model.text() == "SmolLM2-135M-Instruct, CPU float32"
     assert loaded.status.tokens.text() == "8,192 tokens of context"
     loaded.chat.prompt.set_text("hello")
@@ -110,7 +110,7 @@ def test_a_setting_changed_in_between(loaded: MainWindow, engine: FakeEngine) ->
     loaded.cache.set_config(FakeConfig(fake_bits=7))
     loaded.cache.apply_button.click()
     assert engine.calls[-1] == ("configure", FakeConfig(fake_bits=7))
-    assert loaded.top.cache_chip.text() == "Fake custom"
+    assert loaded.top.cache_chip.whole_text() == "Fake custom"
     loaded.regenerate()
     assert engine.names()[-1] == "regenerate"
     engine.started.emit("regenerate")
@@ -163,6 +163,16 @@ def test_export_asks_and_hands_over_the_columns(
     monkeypatch.setattr(window_module, "ask_export", lambda parent, name: None)
     loaded.export()
     assert engine.names().count("export") == 1
+
+
+def test_starting_looks_for_models(window: MainWindow, engine: FakeEngine) -> None:
+    window.start()
+    assert engine.names() == ["start", "find_models"]
+    for path, command in (("starter", "fetch_starter"), ("/m", "load"), ("/m/a.GGUF", "import_gguf")):
+        window.open_path(path)
+        assert engine.names()[-1] == command
+    engine.state_changed.emit("idle")
+    assert window.status.state.text() == "Ready"
 
 
 def test_unloading_goes_back_to_the_start(loaded: MainWindow, engine: FakeEngine) -> None:
