@@ -27,7 +27,9 @@ def reverse_water_filling(eigenvalues: Sequence[float] | Floats, distortion: flo
     """
     variances = np.sort(np.maximum(np.asarray(eigenvalues, dtype=np.float64).ravel(), 0.0))
     if not variances.size or np.isnan(variances).any() or not distortion >= 0:
-        raise ValueError("Reverse water-filling needs eigenvalues and a distortion of at least 0, without NaN.")
+        raise ValueError(
+            "Reverse water-filling needs eigenvalues and a distortion of at least 0, without NaN."
+        )
     if distortion >= variances.mean():
         return 0.0
     if distortion == 0:

@@ -1,0 +1,75 @@
+"""The queries a model's attention layers ask, without a change to the model that lasts."""
+
+import copy
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+_NAME = "scaled_dot_product_attention"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """One attention call of one slot."""
+
+    queries: mx.array
+    """[B, H_query, S, D_key]."""
+    scale: float
+    mask: Any
+    """None, "causal", or an array that broadcasts to [B, H_query, S, rows]."""
+    sinks: mx.array | None
+    """Learned sink logits, one a head."""
+    key_shape: tuple[int, ...]
+    value_shape: tuple[int, ...]
+
+
+def capture_queries(model: Any, caches: Sequence[Any], tokens: mx.array) -> Mapping[int, Query]:
+    """Run the model over ``tokens`` [1, S] once and return the first attention call of every slot.
+
+    ``caches`` stay as they are: the run works on copies. Slots whose family computes its attention
+    without mlx_lm's ``scaled_dot_product_attention`` are missing from the result.
+    """
+    copies = copy.deepcopy(list(caches))
+    with _recording(model, copies) as found:
+        model(tokens, cache=copies)
+        arrays = [query.queries for query in found.values()]
+        masks = [query.mask for query in found.values() if isinstance(query.mask, mx.array)]
+        mx.eval(arrays, masks)
+    return found
+
+
+def attention_modules(model: Any) -> list[Any]:
+    """The Python modules that define the model's layers and hold the attention function by name."""
+    names = dict.fromkeys(type(layer).__module__ for layer in model.modules())
+    return [sys.modules[name] for name in names if hasattr(sys.modules.get(name), _NAME)]
+
+
+@contextmanager
+def _recording(model: Any, caches: Sequence[Any]) -> Iterator[dict[int, Query]]:
+    found: dict[int, Query] = {}
+    slots = {id(cache): slot for slot, cache in enumerate(caches)}
+
+    def recorded(original: Callable[..., mx.array]) -> Callable[..., mx.array]:
+        def attend(
+            queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None,
+            **more: Any,
+        ) -> mx.array:  # fmt: skip
+            slot = slots.get(id(cache))
+            if slot is not None and slot not in found and isinstance(keys, mx.array):
+                found[slot] = Query(queries, scale, mask, sinks, keys.shape, values.shape)
+            return original(queries, keys, values, cache, scale=scale, mask=mask, sinks=sinks, **more)
+
+        return attend
+
+    before = [(module, getattr(module, _NAME)) for module in attention_modules(model)]
+    try:
+        for module, original in before:
+            setattr(module, _NAME, recorded(original))
+        yield found
+    finally:
+        for module, original in before:
+            setattr(module, _NAME, original)

@@ -1,0 +1,138 @@
+"""Each slot by itself: the error of its attention output and its distance to the rate-distortion limit.
+
+A fresh slot is fed the keys and values that the uncompressed run made, in the same blocks. What comes
+out is this slot's own doing, free of what earlier layers got wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from ..builder import KVCacheBuilder
+from ..cache.base import CompressedKVCache, SlotCache
+from ..config import KVCacheConfig
+from ..progress import Progress
+from .capture import Query
+from .limit import Floats, covariance_eigenvalues, reverse_water_filling
+from .records import SideFidelity, SlotFidelity
+
+
+def slot_fidelities(
+    model: Any,
+    config: KVCacheConfig,
+    reference: Sequence[Any],
+    queries: Mapping[int, Query],
+    bounds: Sequence[int],
+    report: Progress,
+) -> tuple[SlotFidelity, ...]:
+    """One record per slot of the model's cache list.
+
+    Args:
+        reference: the uncompressed caches after the text.
+        queries: of the last block, by slot.
+        bounds: where blocks begin and end, 0 first and the number of tokens last.
+    """
+    fresh = KVCacheBuilder.for_model(model, config)
+    found = []
+    for slot, (source, cache) in enumerate(zip(reference, fresh, strict=True)):
+        report(slot / len(fresh), f"Comparing slot {slot + 1} of {len(fresh)}")
+        if isinstance(cache, SlotCache):
+            found.append(_slot(slot, source, cache, queries.get(slot), bounds))
+        else:
+            found.append(SlotFidelity(slot, replaced=False))
+        # Slots are independent: one at a time is all the memory this takes.
+        fresh[slot] = None
+        mx.clear_cache()
+    return tuple(found)
+
+
+def _slot(slot: int, source: Any, cache: Any, query: Query | None, bounds: Sequence[int]) -> SlotFidelity:
+    keys, values = (rows[:, :, : bounds[-1]] for rows in source.keys_and_values())
+    seen: Any = None
+    for begin, end in pairwise(bounds):
+        seen = cache.update_and_fetch(keys[:, :, begin:end], values[:, :, begin:end])
+        mx.eval(cache.state)
+    error = None
+    if query is not None and (query.key_shape, query.value_shape) == (keys.shape, values.shape):
+        error = _attention_error(query, (keys, values), _dense(seen, cache))
+    held = _dense(cache.keys_and_values(), cache)
+    sides = [
+        _side(exact, found, *numbers)
+        for exact, found, numbers in zip((keys, values), held, _coded(cache, keys, values), strict=True)
+    ]
+    return SlotFidelity(slot, True, error, *sides)
+
+
+def _attention_error(
+    query: Query, exact: tuple[mx.array, mx.array], seen: tuple[mx.array, mx.array]
+) -> float | None:
+    expected, found = (_attend(query, *rows) for rows in (exact, seen))
+    norms = mx.stack([mx.linalg.norm(found - expected), mx.linalg.norm(expected)])
+    error, size = np.array(norms).tolist()
+    return float(error / size) if size else None
+
+
+def _attend(query: Query, keys: mx.array, values: mx.array) -> mx.array:
+    # float32 throughout: the model's own 16 bits would round away what is looked for.
+    mask = query.mask
+    if isinstance(mask, mx.array) and mask.dtype != mx.bool_:
+        mask = mask.astype(mx.float32)
+    out = mx.fast.scaled_dot_product_attention(
+        query.queries.astype(mx.float32),
+        keys.astype(mx.float32),
+        values.astype(mx.float32),
+        scale=query.scale,
+        mask=mask,
+        sinks=None if query.sinks is None else query.sinks.astype(mx.float32),
+    )
+    return out.reshape(-1)
+
+
+def _dense(pair: Any, cache: Any) -> tuple[mx.array, mx.array]:
+    """Keys and values as rows; mlx_lm's quantized cache hands out (codes, scales, biases) instead."""
+
+    def rows(part: Any) -> mx.array:
+        if isinstance(part, mx.array):
+            return part
+        codes, scales, biases = part
+        return mx.dequantize(codes, scales, biases, group_size=cache.group_size, bits=cache.bits)
+
+    keys, values = pair
+    return rows(keys), rows(values)
+
+
+def _coded(cache: Any, keys: mx.array, values: mx.array) -> list[tuple[int, int, int]]:
+    """Bytes of codes, parameters and side data, and the range of coded rows, for keys and values."""
+    if isinstance(cache, CompressedKVCache):
+        found = []
+        for side in (cache.key_side, cache.value_side):
+            count = side.byte_count()
+            first = 0 if side.sinks is None else side.sinks.shape[2]
+            found.append((count.codes + count.parameters + count.side, first, first + side.coded))
+        return found
+    count = cache.byte_count()
+    total = count.codes + count.parameters + count.side if count.codes else 0
+    rows = cache.offset if total else 0
+    widths = (keys.shape[3], values.shape[3])
+    return [(total * width // sum(widths), 0, rows) for width in widths]
+
+
+def _side(exact: mx.array, found: mx.array, used: int, first: int, last: int) -> SideFidelity | None:
+    rows = _wide(exact[:, :, first:last])  # [B, H, coded, D]
+    # With no more rows than channels the covariance is degenerate and the limit says nothing.
+    if rows.shape[2] <= rows.shape[3]:
+        return None
+    squared = float(((_wide(found[:, :, first:last]) - rows) ** 2).mean())
+    variance = float(rows.var(axis=2).mean())
+    return SideFidelity(
+        bits=used * 8 / rows.size,
+        limit_bits=reverse_water_filling(covariance_eigenvalues(rows), squared),
+        relative_error=(squared / variance) ** 0.5 if variance else 0.0,
+    )
+
+
+def _wide(rows: mx.array) -> Floats:
+    return np.array(rows.astype(mx.float32)).astype(np.float64)
