@@ -173,6 +173,7 @@ class CachePanel(QFrame):
         """Show a configuration of a known method."""
         with QSignalBlocker(self.method_box):
             self.method_box.setCurrentIndex(self.method_box.findData(config.method))
+        self._settle()
         self._show_form(config.method).set_config(config)
         self._edited()
 
@@ -218,6 +219,7 @@ class CachePanel(QFrame):
         if key is None:
             return
         fresh = key not in self._forms
+        self._settle()
         form = self._show_form(key)
         if fresh and form.method.presets:
             form.set_config(form.method.preset(next(iter(form.method.presets))))
@@ -227,8 +229,8 @@ class CachePanel(QFrame):
         form = self._forms[self.method_box.currentData()]
         name = self.preset_box.itemText(index)
         if name in form.method.presets:
+            self._settle()
             form.set_config(form.method.preset(name))
-            self._problem = ""
         self._edited()
 
     def _show_form(self, key: str) -> MethodForm:
@@ -246,6 +248,13 @@ class CachePanel(QFrame):
         self._summary.setVisible(bool(about))
         self.method_box.setToolTip(about)
         return self._forms[key]
+
+    def _settle(self) -> None:
+        """Controls that stand for nothing go back to their last valid configuration."""
+        if self._problem:
+            self._problem = ""
+            for form in self._forms.values():
+                form.set_config(form.config())
 
     def _had_problem(self, sentence: str) -> None:
         self._problem = sentence

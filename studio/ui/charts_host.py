@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from studio.ui import parts
@@ -27,6 +28,12 @@ class ChartsHost(QFrame):
     def sizeHint(self) -> QSize:
         """The height the charts were drawn for."""
         return QSize(800, 262)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Once the window is on the screen, the rest may come."""
+        super().paintEvent(event)
+        if self.panel is None:
+            QTimer.singleShot(0, self.load)
 
     def load(self) -> None:
         """Import and show the charts; once."""

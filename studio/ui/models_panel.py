@@ -58,6 +58,8 @@ class ModelsPanel(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Models")
         self._models: list[Any] = []
+        self.is_known = False
+        """True once the disk was looked at; nothing is offered before."""
         self._loaded: str | None = None
         self._busy = False
         self._replying = False
@@ -122,13 +124,14 @@ class ModelsPanel(QFrame):
         self.load_button.clicked.connect(self.activate)
         self.list.itemActivated.connect(lambda _item: self.activate())
         self.list.currentItemChanged.connect(lambda *_: self._buttons())
-        self.set_models([])
+        self._buttons()
 
     # What the window tells the panel -----------------------------------------------------------
 
     def set_models(self, models: Sequence[Any]) -> None:
         """Show the ModelInfos found; the selection stays on the same path where it is still there."""
         chosen = self.selected_path()
+        self.is_known = True
         self._models = sorted(models, key=lambda info: (not is_starter(info), info.problem is not None))
         self.list.clear()
         if self.starter() is None:
@@ -146,7 +149,8 @@ class ModelsPanel(QFrame):
         self.set_progress_done()
         if info is not None and self._loaded not in {str(known.path) for known in self._models}:
             self._models.append(info)
-        self.set_models(self._models)
+        if info is not None or self.is_known:
+            self.set_models(self._models)
         if self._loaded:
             for index in range(self.list.count()):
                 if self.list.item(index).data(_PATH) == self._loaded:

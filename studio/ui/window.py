@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QShowEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
 
 from studio.ui import parts, words
@@ -126,11 +126,6 @@ class MainWindow(QMainWindow):
         engine.exported.connect(self._on_exported)
         engine.cancelled.connect(self._on_cancelled)
         engine.state_changed.connect(self._on_state)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """The charts import a large library: they come after the first paint."""
-        super().showEvent(event)
-        QTimer.singleShot(0, self.charts.load)
 
     def changeEvent(self, event: QEvent) -> None:
         """The system changed its colours: the charts paint for themselves."""
@@ -421,7 +416,8 @@ class MainWindow(QMainWindow):
                 self.chat.empty.show_model(self._info.name)
             else:
                 starter = self.models.starter()
-                self.chat.empty.show_no_model(f"Load {starter.name}" if starter else GET_STARTER)
+                offer = f"Load {starter.name}" if starter else GET_STARTER
+                self.chat.empty.show_no_model(offer if self.models.is_known else "")
 
     # Dropping a model on the window ------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from pytestqt.qtbot import QtBot
 
 from studio.ui import cache_panel
 from studio.ui.cache_panel import CachePanel, shapes_of
-from studio.ui.controls import ValueSlider
+from studio.ui.controls import Segments, ValueSlider
 from tests.studio import synthetic
 from tests.studio.ui.conftest import METHODS
 from tests.studio.ui.fake_cache import FakeConfig
@@ -134,6 +134,20 @@ def test_what_cannot_be_is_not_applied(panel: CachePanel) -> None:
     panel.apply()
     form.problem.emit("")
     assert panel.apply_button.isEnabled()
+
+
+def test_a_preset_leads_out_of_what_cannot_be(panel: CachePanel) -> None:
+    form = panel._forms["fake"]
+    form.set_config(FakeConfig(fake_window=16))
+    segments = form.control("fake_group").findChild(Segments)
+    assert isinstance(segments, Segments)
+    segments.set_value(64)
+    segments.chosen.emit(64)
+    assert form.note("fake_group") and not panel.apply_button.isEnabled()
+    panel.preset_box.setCurrentText("Plain")
+    panel.preset_box.activated.emit(panel.preset_box.currentIndex())
+    assert form.note("fake_group") == "" and panel.apply_button.isEnabled()
+    assert segments.value() == 32
 
 
 def test_the_plan_is_said(panel: CachePanel) -> None:

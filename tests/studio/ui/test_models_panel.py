@@ -27,6 +27,8 @@ def rows(panel: ModelsPanel) -> list[str]:
 
 
 def test_without_models_the_starter_is_offered(qtbot: QtBot, panel: ModelsPanel) -> None:
+    assert rows(panel) == [] and not panel.load_button.isEnabled()
+    panel.set_models([])
     assert rows(panel) == ["Starter model"]
     assert panel.load_button.accessibleName() == GET_STARTER
     with qtbot.waitSignal(panel.starter_requested):
