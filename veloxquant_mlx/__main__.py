@@ -1,18 +1,21 @@
-"""Command line: chat, models, methods, import."""
+"""Command line: chat, measure, models, methods, import."""
 
 import argparse
 import json
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .config import KVCacheConfig, method_class, methods
+from .arguments import add_method, add_model, count, progress_bar, resolve_model
+from .config import KVCacheConfig, methods
 from .errors import Cancelled, VeloxQuantError
+from .measure_command import add_measure
 from .openblas import ensure_openblas
-from .progress import Progress
+from .spelling import read_config
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,14 +46,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     chat = commands.add_parser("chat", parents=[common], help="answer one prompt through a cache")
-    _add_model(chat)
-    _add_method(chat)
+    add_model(chat)
+    add_method(chat)
     chat.add_argument("--prompt", required=True, help="the message; '-' reads it from standard input")
-    chat.add_argument(
-        "--max-tokens", type=_count, default=256, metavar="N", help="most tokens to write (256)"
-    )
+    chat.add_argument("--max-tokens", type=count, default=256, metavar="N", help="most tokens to write (256)")
     chat.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy (0)")
     chat.set_defaults(run=_chat)
+
+    add_measure(commands, common)
 
     found = commands.add_parser("models", parents=[common], help="list the models on this computer")
     found.add_argument("folders", nargs="*", type=Path, help="more folders to look in")
@@ -68,71 +71,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model", default="starter", metavar="M", help="a model folder, or 'starter' (fetched once)"
-    )
-
-
-def _add_method(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--method", default="skvq", metavar="NAME", help="see 'veloxquant methods' (skvq)")
-    parser.add_argument("--preset", metavar="NAME", help="start from a preset instead of the defaults")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="FIELD=VALUE", help="set one parameter; may be repeated"
-    )
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
-
-
-def read_config(method: str, preset: str | None, assignments: Sequence[str]) -> KVCacheConfig:
-    """A configuration from command-line words. Raises QuantizerConfigError naming the field at fault."""
-    declared = method_class(method)
-    values: dict[str, Any] = {}
-    if preset is not None:
-        by_name = {name.lower(): name for name in declared.presets}
-        values |= declared.preset(by_name.get(preset.lower(), preset)).as_dict()
-        del values["method"]
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        if not equals:
-            raise VeloxQuantError(f"--set wants FIELD=VALUE, as in skvq_bits_key=4, not '{assignment}'.")
-        try:
-            values[name] = json.loads(
-                text.replace("True", "true").replace("False", "false").replace("None", "null")
-            )
-        except json.JSONDecodeError:
-            values[name] = text
-    return KVCacheConfig(method, **values)
-
-
-def _progress_line(quiet: bool) -> Progress:
-    """Progress as one line on standard error that rewrites itself, where that is a terminal."""
-    shown = not quiet and sys.stderr.isatty()
-
-    def report(share: float | None, words: str) -> None:
-        if shown:
-            percent = "" if share is None else f" {share:4.0%}"
-            print(f"\r\x1b[K{words}{percent}", end="", file=sys.stderr, flush=True)
-            if share == 1:
-                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    return report
-
-
-def resolve_model(name: str, progress: Progress) -> Path:
-    """The folder a ``--model`` argument names; fetches the starter model when it is asked for."""
-    if name == "starter":
-        from .models.starter import starter_model
-
-        return starter_model(progress)
-    return Path(name).expanduser()
-
-
 def _chat(options: argparse.Namespace) -> int:
     config = read_config(options.method, options.preset, options.set)
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
@@ -146,8 +84,8 @@ def _chat(options: argparse.Namespace) -> int:
     from .steps import FinishedStep, TokenStep
     from .tables import figures_line, slot_table
 
-    progress = _progress_line(options.json)
-    loaded = load_model(resolve_model(options.model, progress), progress)
+    with progress_bar(options.json) as progress:
+        loaded = load_model(resolve_model(options.model, progress), progress)
     tokens = encode(loaded.tokenizer, [("user", prompt)])
     if loaded.context is not None and len(tokens) >= loaded.context:
         raise VeloxQuantError(
@@ -191,7 +129,7 @@ def _models(options: argparse.Namespace) -> int:
 
     found = find_models(options.folders)
     if options.json:
-        print(json.dumps([model.as_dict() for model in found], indent=2))
+        print(json.dumps([asdict(model) for model in found], indent=2, default=str))
     elif found:
         print(model_table(found))
     else:
@@ -218,8 +156,9 @@ def _described(declared: type[KVCacheConfig]) -> dict[str, Any]:
         "presets": declared.presets,
         "parameters": [
             {
-                "name": spec.name, "type": spec.type.__name__, "optional": spec.optional, "default": spec.default,
-                "label": spec.param.label, "unit": spec.param.unit, "help": spec.param.help,
+                "name": spec.name, "type": spec.type.__name__, "optional": spec.optional,
+                "default": spec.default, "label": spec.param.label, "unit": spec.param.unit,
+                "help": spec.param.help,
                 "low": spec.param.low, "high": spec.param.high, "step": spec.param.step,
                 "choices": list(spec.param.choices), "extension": spec.param.extension,
             }
@@ -231,7 +170,8 @@ def _described(declared: type[KVCacheConfig]) -> dict[str, Any]:
 def _import(options: argparse.Namespace) -> int:
     from .models.gguf import import_gguf
 
-    folder = import_gguf(options.file.expanduser(), options.to, _progress_line(options.json))
+    with progress_bar(options.json) as progress:
+        folder = import_gguf(options.file.expanduser(), options.to, progress)
     print(json.dumps({"folder": str(folder)}) if options.json else f"Imported into {folder}")
     return 0
 

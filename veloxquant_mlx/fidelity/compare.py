@@ -231,4 +231,4 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, VeloxQuantError):
         return str(error)
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"The model can't run on this cache: {lines[0].rstrip('.')}."
+    return f"The model can't run on this cache: {lines[0].rstrip('.: ')}."

@@ -45,15 +45,16 @@ def cut(tokenizer: Any, text: str, skip: int, count: int, name: str = "The text"
     """Tokens ``skip`` to ``skip + count`` of a text.
 
     Args:
-        tokenizer: anything whose ``encode`` takes a string and gives token numbers.
+        tokenizer: mlx_lm's or transformers' own.
 
     Raises VeloxQuantError when the text is too short.
     """
     needed = skip + count
+    reach = (needed + 1) * _LETTERS_PER_TOKEN
     # One long call on a whole book would take minutes; a cut inside a word only touches the last token.
-    tokens: Sequence[int] = tokenizer.encode(text[: (needed + 1) * _LETTERS_PER_TOKEN])
-    if len(tokens) < needed and len(text) > (needed + 1) * _LETTERS_PER_TOKEN:
-        tokens = tokenizer.encode(text)
+    tokens: Sequence[int] = tokenizer.encode(text[:reach], verbose=False)
+    if len(tokens) < needed and len(text) > reach:
+        tokens = tokenizer.encode(text, verbose=False)
     if len(tokens) < needed:
         raise VeloxQuantError(
             f"{name} has {len(tokens):,} tokens, but {needed:,} are wanted ({skip:,} skipped and {count:,} "

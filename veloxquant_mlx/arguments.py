@@ -1,0 +1,81 @@
+"""What the commands share: their arguments, the folder behind ``--model``, the progress bar."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .progress import Progress, silent
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """``--model``."""
+    parser.add_argument(
+        "--model", default="starter", metavar="M", help="a model folder, or 'starter' (fetched once)"
+    )
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """``--method``, ``--preset`` and ``--set`` for a command that takes one cache."""
+    parser.add_argument("--method", default="skvq", metavar="NAME", help="see 'veloxquant methods' (skvq)")
+    parser.add_argument("--preset", metavar="NAME", help="start from a preset instead of the defaults")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", help="set one parameter; may be repeated"
+    )
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def count_from_zero(text: str) -> int:
+    """A whole number of at least 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be at least 0")
+    return value
+
+
+def resolve_model(name: str, progress: Progress) -> Path:
+    """The folder a ``--model`` argument names; fetches the starter model when it is asked for."""
+    if name == "starter":
+        from .models.starter import starter_model
+
+        return starter_model(progress)
+    return Path(name).expanduser()
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Progress]:
+    """Progress as a bar on standard error that is gone in the end; nothing where that is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    # Drawn when it is told something, not by a thread of its own: what is being timed stays undisturbed.
+    bar = Bar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        auto_refresh=False,
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+
+        def report(fraction: float | None, words: str) -> None:
+            known = fraction is not None
+            bar.update(task, description=words, total=1.0 if known else None, completed=fraction or 0.0)
+            bar.refresh()
+
+        yield report
