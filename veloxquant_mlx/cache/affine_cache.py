@@ -1,7 +1,7 @@
 """mlx_lm's own quantized cache, counted: affine groups, everything quantized at once, no exact rows."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -48,6 +48,22 @@ class AffineConfig(KVCacheConfig):
 
 class AffineKVCache(QuantizedKVCache, SlotCache):
     """mlx_lm's QuantizedKVCache with byte counts; ``bits`` is wanted here, it selects mlx's kernel."""
+
+    keys: Any
+    values: Any
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
+        """Append rows; packed keys and values, as mlx_lm's cache gives them."""
+        if self.keys is None:
+            # The buffers mlx_lm would begin with hold whole codes per word: too wide for 3, 5 and 6 bits.
+            self.keys, self.values = self._no_rows(keys), self._no_rows(values)
+        return super().update_and_fetch(keys, values)
+
+    def _no_rows(self, rows: mx.array) -> tuple[mx.array, ...]:
+        batch, heads, _, dim = rows.shape
+        words, groups = dim * self.bits // 32, dim // self.group_size
+        shapes = ((words, mx.uint32), (groups, rows.dtype), (groups, rows.dtype))
+        return tuple(mx.zeros((batch, heads, 0, width), dtype=dtype) for width, dtype in shapes)
 
     def arrays(self) -> list[mx.array]:
         """The padded codes, scales and biases of keys and values."""

@@ -109,17 +109,23 @@ class Side:
 
     def rows(self, dtype: mx.Dtype) -> mx.array:
         """All rows in order, [B, H, offset, D]; the coded ones decoded."""
-        coded = self.out_of_code_space(self.coded_rows(dtype)) if self.coded else None
-        return self._in_order(coded, dtype, lambda exact: exact)
+        return self._in_order(self._decoded(dtype, self.out_of_code_space), dtype, lambda exact: exact)
 
     def rows_in_code_space(self, dtype: mx.Dtype) -> mx.array:
         """All rows in order in the space of the codes: cheaper than bringing every coded row out of it."""
-        coded = self.coded_rows(dtype) if self.coded else None
-        return self._in_order(coded, dtype, self.into_code_space)
+        return self._in_order(self._decoded(dtype, lambda coded: coded), dtype, self.into_code_space)
 
     def exact_rows(self, dtype: mx.Dtype) -> mx.array:
         """Sinks and tail, [B, H, n, D], without the coded rows between them."""
         return self._in_order(None, dtype, lambda exact: exact)
+
+    def _decoded(self, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]) -> mx.array | None:
+        if not self.coded:
+            return None
+        if dtype != mx.float16:
+            return change(self.coded_rows(dtype))
+        # A step times a code, or a sum over rotated channels, may pass float16's range although no row does.
+        return to_float16(change(self.coded_rows(mx.float32)))
 
     def _in_order(
         self, coded: mx.array | None, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]
