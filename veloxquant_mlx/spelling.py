@@ -34,7 +34,7 @@ def read_config(method: str, preset: str | None, assignments: Sequence[str]) -> 
                 f"A parameter is set as FIELD=VALUE, for example skvq_bits_key=4, not '{assignment}'."
             )
         values[name.strip()] = _value(text.strip())
-    return KVCacheConfig(method, **values)
+    return declared(**values)
 
 
 def read_method(text: str) -> KVCacheConfig:
