@@ -77,21 +77,18 @@ def _chat(options: argparse.Namespace) -> int:
     if not prompt.strip():
         raise VeloxQuantError("The prompt is empty: write something after --prompt.")
 
+    from . import attention
     from .builder import KVCacheBuilder
     from .generation import generate
     from .models.load import load_model
-    from .prompt import encode
+    from .prompt import encode_within
     from .steps import FinishedStep, TokenStep
     from .tables import figures_line, slot_table
 
     with progress_bar(options.json) as progress:
         loaded = load_model(resolve_model(options.model, progress), progress)
-    tokens = encode(loaded.tokenizer, [("user", prompt)])
-    if loaded.context is not None and len(tokens) >= loaded.context:
-        raise VeloxQuantError(
-            f"The prompt is {len(tokens):,} tokens long, but {loaded.info.name} reads at most "
-            f"{loaded.context:,}; shorten it."
-        )
+    tokens = encode_within(loaded, [("user", prompt)])
+    attention.enable(loaded.model)
     plan = KVCacheBuilder.plan(loaded.model, config)
     cache = KVCacheBuilder.for_model(loaded.model, config)
     for step in generate(

@@ -11,6 +11,8 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
+from . import attention
+from .cache.base import CompressedKVCache
 from .config import KVCacheConfig
 from .steps import Plan, SlotPlan
 
@@ -36,10 +38,14 @@ class KVCacheBuilder:
         """
         slots = make_prompt_cache(model)
         plan = _plan(model, slots, config)
-        return [
+        caches = [
             config.make_cache(item.slot) if item.replaced else slot
             for item, slot in zip(plan.slots, slots, strict=True)
         ]
+        for cache in caches:
+            if isinstance(cache, CompressedKVCache):
+                cache.on_codes = attention.is_enabled(model)
+        return caches
 
     @staticmethod
     def plan(model: Any, config: KVCacheConfig) -> Plan:

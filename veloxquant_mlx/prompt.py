@@ -1,10 +1,26 @@
 """From a conversation to the tokens a model reads."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .errors import VeloxQuantError
+
+if TYPE_CHECKING:
+    from .models.load import LoadedModel
 
 Turn = tuple[str, str]
 """Role (``user`` or ``assistant``) and text."""
+
+
+def encode_within(loaded: "LoadedModel", turns: Sequence[Turn]) -> list[int]:
+    """``encode`` for a loaded model. Raises VeloxQuantError when its context cannot hold the tokens."""
+    tokens = encode(loaded.tokenizer, turns)
+    if loaded.context is not None and len(tokens) >= loaded.context:
+        raise VeloxQuantError(
+            f"With this message the conversation is {len(tokens):,} tokens long, but {loaded.info.name} "
+            f"reads at most {loaded.context:,}; shorten the message or start a new chat."
+        )
+    return tokens
 
 
 def encode(tokenizer: Any, turns: Sequence[Turn]) -> list[int]:

@@ -63,7 +63,8 @@ def figures_line(finished: FinishedStep) -> str:
     if finished.decode_speed is not None:
         parts[1] += f" at {finished.decode_speed:,.1f} tokens/s"
     parts.append(
-        f"cache {snapshot.resident_bytes / 1e6:.1f} MB resident against {snapshot.reference_bytes / 1e6:.1f} MB at 16 bits"
+        f"cache {snapshot.resident_bytes / 1e6:.1f} MB resident against "
+        f"{snapshot.reference_bytes / 1e6:.1f} MB at 16 bits"
     )
     ratio = snapshot.ratio
     parts.append(

@@ -1,5 +1,6 @@
 """A model, a cache method and a conversation. No Qt here; the engine puts a thread around it."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
+from veloxquant_mlx import attention
 from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.cache.base import snapshot
 from veloxquant_mlx.config import KVCacheConfig
@@ -15,9 +17,12 @@ from veloxquant_mlx.generation import Stop, generate, never
 from veloxquant_mlx.models.find import ModelInfo
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
 from veloxquant_mlx.progress import Progress, silent
-from veloxquant_mlx.prompt import encode
+from veloxquant_mlx.prompt import encode_within
 from veloxquant_mlx.steps import FinishedStep, Plan, Step
 from veloxquant_mlx.telemetry import CacheSnapshot
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +70,15 @@ class Session:
         """
         self.unload()
         self.model = load_model(path, progress)
+        reason = attention.enable(self.model.model)
+        if reason:
+            _log.info("%s: %s", self.model.info.name, reason)
         return self.loaded_info()
 
     def unload(self) -> None:
         """Give the model's memory back."""
+        if self.model is not None:
+            attention.disable(self.model.model)
         self.model = None
         self.new_chat()
         release_memory()
@@ -98,8 +108,8 @@ class Session:
     def reply(self, prompt: str, *, stop: Stop = never, max_tokens: int = 512) -> Iterator[Step]:
         """Add a message and answer it.
 
-        Yields the steps of ``generate``. A refused prompt (VeloxQuantError) leaves the conversation as it was;
-        a reply that fails or is stopped later keeps the message and the text written so far.
+        Yields the steps of ``generate``. A refused prompt (VeloxQuantError) leaves the conversation as it
+        was; a reply that fails or is stopped later keeps the message and the text written so far.
         """
         if not prompt.strip():
             raise VeloxQuantError("The message is empty: write something first.")
@@ -121,12 +131,7 @@ class Session:
 
     def _answer(self, messages: list[Message], stop: Stop, max_tokens: int) -> Iterator[Step]:
         loaded = self._require_model()
-        tokens = encode(loaded.tokenizer, [(m.role, m.content) for m in messages])
-        if loaded.context is not None and len(tokens) >= loaded.context:
-            raise VeloxQuantError(
-                f"The conversation with this message is {len(tokens):,} tokens long, but {loaded.info.name} "
-                f"reads at most {loaded.context:,}; shorten the message or start a new chat."
-            )
+        tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
         self.messages = messages
         return self._run(loaded, tokens, stop, max_tokens)
 

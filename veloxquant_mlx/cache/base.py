@@ -263,7 +263,11 @@ class CompressedKVCache(KVCache, SlotCache):
         if self.on_codes:
             # The attention that was put into the model asks ``attend`` for the result instead.
             return PendingRows(self, keys), PendingRows(self, values)  # type: ignore[return-value]
-        rows = self._fetch(keys.dtype, values.dtype)
+        return self.end_call(keys.dtype, values.dtype)
+
+    def end_call(self, key_dtype: mx.Dtype, value_dtype: mx.Dtype | None = None) -> tuple[mx.array, mx.array]:
+        """All rows as this call sees them; a deferred flush follows."""
+        rows = self._fetch(key_dtype, value_dtype or key_dtype)
         if self.defer_flush:
             self._flush()
         return rows
