@@ -17,7 +17,7 @@ import mlx.core as mx
 from mlx_lm.models import base as mlx_lm_base
 
 from .cache.base import CompressedKVCache, PendingRows
-from .cache.skvq_cache import SKVQConfig
+from .config import KVCacheConfig
 
 _NAME = "scaled_dot_product_attention"
 
@@ -127,7 +127,7 @@ def _probe(model: Any) -> str | None:
     """Run a few tokens on decoded rows and on codes; the reason in words when they do not agree."""
     from .builder import KVCacheBuilder
 
-    config = SKVQConfig(skvq_window=8, skvq_n_sink=1, skvq_bits_key=4, skvq_bits_value=4)
+    config = KVCacheConfig("skvq", skvq_window=8, skvq_n_sink=1, skvq_bits_key=4, skvq_bits_value=4)
     results = []
     for on_codes in (False, True):
         caches = KVCacheBuilder.for_model(model, config)
