@@ -26,6 +26,7 @@ class Chat(QWidget):
         self.setAccessibleName("Conversation")
         self._messages: list[UserMessage | Reply] = []
         self._current: Reply | None = None
+        self._again = False
         self._stick = True
         self._ready = False
 
@@ -115,6 +116,7 @@ class Chat(QWidget):
         if kind == "regenerate" and self._messages and isinstance(self._messages[-1], Reply):
             self._drop(self._messages.pop())
         self.notice.clear()
+        self._again = kind == "regenerate"
         self._current = Reply()
         self._current.regenerate_requested.connect(self.regenerate_requested)
         self._add(self._current)
@@ -156,12 +158,12 @@ class Chat(QWidget):
         self._end()
 
     def _take_back(self) -> None:
-        """Without a word of the reply: the message returns to the box."""
+        """Without a word of the reply, a new message returns to the box; one answered before stays."""
         if self._current is not None:
             self._messages.remove(self._current)
             self._drop(self._current)
             self._current = None
-        user = self._messages[-1] if self._messages else None
+        user = self._messages[-1] if self._messages and not self._again else None
         if isinstance(user, UserMessage):
             self._messages.pop()
             self._drop(user)

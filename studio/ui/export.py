@@ -46,11 +46,14 @@ class ExportDialog(QDialog):
 def ask_export(parent: QWidget, model: str) -> tuple[str, bool] | None:
     """Path and whether the transcript goes along, or None when the person thought better of it."""
     dialog = ExportDialog(parent)
-    if dialog.exec() != QDialog.DialogCode.Accepted:
+    accepted = dialog.exec() == QDialog.DialogCode.Accepted.value
+    with_transcript = dialog.transcript.isChecked()
+    dialog.deleteLater()
+    if not accepted:
         return None
     stem = "".join(c if c.isalnum() or c in "-._" else "-" for c in model) or "report"
     name = f"{stem}-{datetime.now():%Y%m%d-%H%M}.json"
     path, _ = QFileDialog.getSaveFileName(
         parent, "Save report", str(Path.home() / name), "JSON report (*.json)"
     )
-    return (path, dialog.transcript.isChecked()) if path else None
+    return (path, with_transcript) if path else None

@@ -1,6 +1,6 @@
 """What was said: a bubble of the person's words, and the model's text with its figures below."""
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
@@ -198,4 +198,5 @@ class Reply(QWidget):
         """Code is drawn on a surface of the scheme: another scheme, another rendering."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and self._final is not None:
-            self.render_text()
+            # Later: while Qt goes from widget to widget with new colours, none should be rebuilt.
+            QTimer.singleShot(0, self, self.render_text)

@@ -4,6 +4,7 @@ Widgets that paint themselves read ``tokens()``: the application's palette carri
 nothing has to be told which one is on.
 """
 
+import gc
 from dataclasses import dataclass, fields
 
 from PySide6.QtCore import QObject, Qt
@@ -147,11 +148,19 @@ class Theme(QObject):
         self._dress(scheme if scheme is not None else hints.colorScheme())
 
     def _dress(self, scheme: Scheme) -> None:
-        self._app.setPalette(palette_for(scheme))
         chevron = asset("chevron-light.svg" if scheme == Scheme.Light else "chevron-dark.svg")
         sheet = style.sheet(tokens_for(scheme).as_dict(), self.scale, chevron.as_posix())
-        if sheet != self._app.styleSheet():
-            self._app.setStyleSheet(sheet)
+        # Qt goes through a list of all widgets and calls into Python on the way: a collection there
+        # could delete one that is still on the list.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._app.setPalette(palette_for(scheme))
+            if sheet != self._app.styleSheet():
+                self._app.setStyleSheet(sheet)
+        finally:
+            if collecting:
+                gc.enable()
 
 
 def apply_theme(app: QApplication, scheme: Scheme | None = None, scale: float | None = None) -> Theme:

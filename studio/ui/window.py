@@ -1,26 +1,25 @@
 """The main window: composition, wiring and the one refresh timer. Panels do not know each other."""
 
-import time
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QSize, QTimer
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow
 
-from studio.ui import parts, words
+from studio.ui import layout, words
 from studio.ui.actions import Actions
 from studio.ui.cache_panel import CachePanel, shapes_of
 from studio.ui.charts_host import ChartsHost
 from studio.ui.chat import Chat
 from studio.ui.export import ask_export
+from studio.ui.flow import ReplyFlow
 from studio.ui.link import EngineLike
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.statusbar import StatusBar
 from studio.ui.topbar import TopBar
 from veloxquant_mlx.config import KVCacheConfig
-from veloxquant_mlx.steps import FinishedStep, Plan, Step, TokenStep
-from veloxquant_mlx.telemetry import CacheSnapshot
+from veloxquant_mlx.steps import FinishedStep, Plan
 
 TICK_MS = 50
 TICKS_PER_WORDS = 5
@@ -36,18 +35,13 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self._info: Any = None
         self._context: int | None = None
-        self._snapshot: CacheSnapshot | None = None
-        self._speed: float | None = None
-        self._reply = False
-        self._discard = 0
-        self._last_end: FinishedStep | None = None
-        self._first_token: tuple[float, int] | None = None
         self._ticks = 0
 
         self.top = TopBar()
         self.models, self.chat, self.cache = ModelsPanel(), Chat(), CachePanel()
         self.charts = ChartsHost()
         self.status = StatusBar()
+        self.flow = ReplyFlow(self.chat, self.charts)
         self.timer = QTimer(self)
         self.timer.setInterval(TICK_MS)
         self.timer.timeout.connect(self.tick)
@@ -61,39 +55,15 @@ class MainWindow(QMainWindow):
 
     def sizeHint(self) -> QSize:
         """The size the layout was drawn for."""
-        return QSize(1280, 800)
+        return QSize(layout.WIDTH, layout.HEIGHT)
 
     # Composition -------------------------------------------------------------------------------
 
     def _compose(self) -> None:
-        self.columns = QSplitter(Qt.Orientation.Horizontal)
-        # Larger text widens the panels, but never beyond what a small screen has.
-        scale = min(parts.text_scale(), 1.4)
-        left, right = round(216 * scale), round(292 * scale)
-        for panel, least in ((self.models, left - 32), (self.chat, 280), (self.cache, right - 40)):
-            panel.setMinimumWidth(least)
-            self.columns.addWidget(panel)
-        for index, stretch in enumerate((0, 1, 0)):
-            self.columns.setStretchFactor(index, stretch)
-        self.rows = QSplitter(Qt.Orientation.Vertical)
-        self.rows.addWidget(self.columns)
-        self.rows.addWidget(self.charts)
-        self.rows.setStretchFactor(0, 3)
-        self.rows.setStretchFactor(1, 2)
-        for splitter in (self.columns, self.rows):
-            splitter.setHandleWidth(1)
-            splitter.setChildrenCollapsible(False)
-        self.columns.setSizes([left, 1280 - left - right, right])
-        self.rows.setSizes([492, 246])
-        middle = QWidget()
-        column = QVBoxLayout(middle)
-        parts.margins(column, 0, 0, 0, 0, 0)
-        column.addWidget(self.top)
-        column.addWidget(self.rows, 1)
-        column.addWidget(self.status)
-        self.setCentralWidget(middle)
+        above = layout.columns(self.models, self.chat, self.cache)
+        self.setCentralWidget(layout.page(self.top, layout.rows(above, self.charts), self.status))
         self.setMinimumSize(QSize(900, 600))
-        self.resize(1280, 800)
+        self.resize(layout.WIDTH, layout.HEIGHT)
 
     def _wire_panels(self) -> None:
         self.models.load_requested.connect(self.load)
@@ -131,7 +101,7 @@ class MainWindow(QMainWindow):
         """The system changed its colours: the charts paint for themselves."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "charts"):
-            self.charts.follow_palette()
+            QTimer.singleShot(0, self.charts, self.charts.follow_palette)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """The engine ends before the window does."""
@@ -203,14 +173,8 @@ class MainWindow(QMainWindow):
 
     def new_chat(self) -> None:
         """Start over."""
-        if self._reply:
-            # The old reply still ends in its own time: its last steps belong to nothing any more.
-            self._discard += 1
-            self._reply = False
         self.engine.new_chat()
-        self.chat.clear()
-        self.charts.clear()
-        self._snapshot = self._speed = None
+        self.flow.forget()
         self.cache.set_snapshot(None)
         self._refresh_words()
         self._ready()
@@ -249,9 +213,7 @@ class MainWindow(QMainWindow):
     def _on_loaded(self, loaded: Any) -> None:
         self._info, self._context = loaded.info, loaded.context
         self.models.set_loaded(loaded.info)
-        self.chat.clear()
-        self.charts.clear()
-        self._snapshot = self._speed = None
+        self.flow.forget()
         self.cache.set_snapshot(None)
         self.cache.set_model(shapes_of(loaded.info), loaded.context)
         self._on_plan(loaded.plan)
@@ -262,10 +224,9 @@ class MainWindow(QMainWindow):
         self.chat.prompt.setFocus()
 
     def _on_unloaded(self) -> None:
-        self._info = self._context = self._snapshot = self._speed = None
+        self._info = self._context = None
         self.models.set_loaded(None)
-        self.chat.clear()
-        self.charts.clear()
+        self.flow.forget()
         self.charts.set_plan(None)
         self.cache.set_snapshot(None)
         self.cache.set_plan(None)
@@ -280,35 +241,20 @@ class MainWindow(QMainWindow):
         self.charts.set_plan(plan)
 
     def _on_started(self, kind: str) -> None:
-        if not self._reply:
+        if not self.flow.active:
             self._begin(kind)
 
     def _begin(self, kind: str) -> None:
-        self._reply = True
-        self._speed = self._first_token = None
+        self.flow.begin(kind)
         self.cache.set_in_use()
-        self.chat.begin(kind)
         self.timer.start()
         self._ready()
 
     def _on_finished(self, step: FinishedStep) -> None:
         self.tick()
-        if step is not self._last_end:
-            self._finish(step)
-
-    def _finish(self, step: FinishedStep) -> None:
-        """The end of a reply, which comes among the steps and as a signal."""
-        self._last_end = step
-        if self._discard:
-            self._discard -= 1
-            return
-        if not self._reply:
-            return
-        self._reply = False
-        self._snapshot, self._speed = step.snapshot, step.decode_speed
-        self.chat.finish(step)
-        self.cache.set_snapshot(step.snapshot)
-        self._ready()
+        if self.flow.end(step):
+            self._refresh_words()
+            self._ready()
 
     def _on_failed(self, where: str, sentence: str, details: str) -> None:
         if where == "models":
@@ -317,10 +263,7 @@ class MainWindow(QMainWindow):
             self.cache.notice.show_error(sentence, details)
         elif where == "chat":
             self.tick()
-            if self._discard:
-                self._discard -= 1
-            else:
-                self._reply = False
+            if self.flow.broke():
                 self.chat.fail(sentence, details)
         else:
             self.chat.notice.show_error(sentence, details)
@@ -336,64 +279,29 @@ class MainWindow(QMainWindow):
     def _on_cancelled(self, where: str) -> None:
         if where != "chat":
             self.models.set_progress_done()
-        elif self._discard:
-            self._discard -= 1
         else:
             self.tick()
-            self._reply = False
-            self.chat.cancel()
+            if self.flow.broke():
+                self.chat.cancel()
         self._ready()
 
     # The timer ---------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Take what the engine has, hand it on, and rest when nothing more comes."""
-        text: list[str] = []
-        drawn = False
-        for step in self.engine.drain():
-            if isinstance(step, FinishedStep):
-                self.chat.append("".join(text))
-                text.clear()
-                self._keep(step)
-                self._finish(step)
-                drawn = True
-                continue
-            if self._discard or not self._reply:
-                continue
-            self._keep(step)
-            drawn = True
-            if isinstance(step, TokenStep):
-                text.append(step.text)
-                self._measure(step.count)
-            else:
-                self.chat.prefill(step.done, step.total)
-        self.chat.append("".join(text))
-        if drawn:
-            self.charts.refresh()
+        if self.flow.take(self.engine.drain()):
+            self._ready()
         self._ticks += 1
-        if self._ticks % TICKS_PER_WORDS == 0 or not self._reply:
+        if self._ticks % TICKS_PER_WORDS == 0 or not self.flow.active:
             self._refresh_words()
-        if not self._reply and not self.engine.busy:
+        if not self.flow.active and not self.engine.busy:
             self.timer.stop()
 
-    def _keep(self, step: Step) -> None:
-        if not self._discard and self._reply:
-            self._snapshot = step.snapshot
-            self.charts.append(step)
-
-    def _measure(self, count: int) -> None:
-        """Speed of the running reply as seen from here, until its end tells the engine's own."""
-        now = time.monotonic()
-        if self._first_token is None:
-            self._first_token = (now, count)
-        elif now - self._first_token[0] > 0.5:
-            self._speed = (count - self._first_token[1]) / (now - self._first_token[0])
-
     def _refresh_words(self) -> None:
-        self.status.set_numbers(self._snapshot, self._context, self._speed)
+        self.status.set_numbers(self.flow.snapshot, self._context, self.flow.speed)
         self.status.set_state(words.state(self.engine.state))
-        if self._snapshot is not None:
-            self.cache.set_snapshot(self._snapshot)
+        if self.flow.snapshot is not None:
+            self.cache.set_snapshot(self.flow.snapshot)
 
     def _ready(self) -> None:
         """What can be done now, everywhere it shows."""
@@ -404,9 +312,11 @@ class MainWindow(QMainWindow):
         else:
             reason = ""
         self.chat.set_ready(reason)
-        self.models.set_replying(self._reply)
+        self.models.set_replying(self.flow.active)
         self.actions_.update(
-            can_regenerate=self.chat.can_regenerate(), replying=self._reply, has_model=self._info is not None
+            can_regenerate=self.chat.can_regenerate(),
+            replying=self.flow.active,
+            has_model=self._info is not None,
         )
         self.top.export_button.setEnabled(self._info is not None)
         self.top.new_button.setEnabled(not self.chat.is_empty())

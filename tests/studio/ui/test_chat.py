@@ -126,6 +126,16 @@ def test_a_failure_in_between_keeps_the_words(chat: Chat) -> None:
     assert chat.prompt.text() == ""
 
 
+def test_a_failed_second_answer_keeps_the_question(chat: Chat) -> None:
+    say(chat, "hello")
+    chat.begin("reply")
+    chat.finish(ended("one"))
+    chat.begin("regenerate")
+    chat.fail("Out of memory; choose a smaller setting.")
+    assert not chat.is_empty() and chat.prompt.text() == ""
+    assert chat.can_regenerate()
+
+
 def test_cancelled_before_the_first_word(chat: Chat) -> None:
     say(chat, "hello")
     chat.begin("reply")

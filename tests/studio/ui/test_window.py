@@ -100,7 +100,7 @@ def test_the_end_may_come_by_signal_alone(loaded: MainWindow, engine: FakeEngine
     engine.play_text("Be")
     step = engine.play_finished("Because.")
     assert reply(loaded).text() == "Because."
-    loaded._finish(step)
+    engine.finished.emit(step)
     assert reply(loaded).text() == "Because."
 
 
