@@ -159,7 +159,8 @@ class _Worker(QObject):
                         self.state_changed.emit("generating")
                     if isinstance(step, FinishedStep):
                         self.finished.emit(step)
-                    if self.exports:
+                    elif self.exports:
+                        # Not at the end: the reply joins the conversation just after its last step.
                         self.serve_exports()
         self.state_changed.emit("idle")
 
