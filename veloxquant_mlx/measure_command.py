@@ -110,8 +110,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _words(options: argparse.Namespace) -> str:
     fed = f"one at a time from {options.start:,}" if options.decode else f"scored from {options.start:,}"
-    end = options.skip + options.tokens
-    return f"tokens {options.skip:,} to {end:,} of {Path(options.text).name} in blocks of {options.block:,}, {fed}"
+    span = f"{options.skip:,} to {options.skip + options.tokens:,}"
+    return f"tokens {span} of {Path(options.text).name} in blocks of {options.block:,}, {fed}"
 
 
 def _record(options: argparse.Namespace, loaded: Any, found: "Measurement") -> dict[str, Any]:
