@@ -17,14 +17,17 @@ from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.steps import FinishedStep
 
 PROMPT = (
-    "A model keeps the keys and values of every token it has read, so that the next token can look back at "
-    "them. This memory grows with every token. A compressed cache keeps the newest tokens and the first few "
-    "exactly as they were and turns all others into codes of two or three bits, in groups that share a scale "
-    "and a zero point. The place where exact tokens end and codes begin is called the frontier; it moves on in "
-    "whole steps of one window. Please explain in your own words, in several sentences, why a person who runs "
-    "a language model at home would want this, what it can cost in the quality of the answers, and how one "
-    "could measure that cost by comparing with the answers of an uncompressed cache on the same text."
+    "A model keeps the keys and values of every token it has read, so that the next token can look back "
+    "at them. This memory grows with every token. A compressed cache keeps the newest tokens and the first "
+    "few exactly as they were and turns all others into codes of two or three bits, in groups that share a "
+    "scale and a zero point. The place where exact tokens end and codes begin is called the frontier; it "
+    "moves on in whole steps of one window. Please explain in your own words, in several sentences, why a "
+    "person who runs a language model at home would want this, what it can cost in the quality of the "
+    "answers, and how one could measure that cost by comparing with the answers of an uncompressed cache "
+    "on the same text."
 )
+CONTEXT_TOKENS = 300
+"""The reply is stopped there: a long enough look at the app at work."""
 GAP_TICK_MS = 5
 LIMIT_MS = 15 * 60 * 1000
 
@@ -85,6 +88,9 @@ class SelfTest(QObject):
         if self._last_tick is not None:
             self._gaps.append(now - self._last_tick)
         self._last_tick = now
+        snapshot = self.window.flow.snapshot
+        if snapshot is not None and snapshot.tokens >= CONTEXT_TOKENS:
+            self.window.stop()
 
     def _on_finished(self, step: FinishedStep) -> None:
         self._pulse.stop()
@@ -149,7 +155,9 @@ def self_test(folder: Path, model: str, scheme: Scheme | None, started: float) -
         for name in ("report.json", "window.png", "timings.json"):
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        print(f"self-test: {folder} can't be written: {error.strerror}; choose another folder.", file=sys.stderr)
+        print(
+            f"self-test: {folder} can't be written: {error.strerror}; choose another folder.", file=sys.stderr
+        )
         return 1
     app = make_app(sys.argv[:1], scheme)
     window = open_window(app, model)

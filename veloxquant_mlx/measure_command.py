@@ -55,6 +55,7 @@ def add_measure(commands: Any, common: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also each slot: attention error, bits above the theoretical limit",
     )
+    parser.add_argument("--dense", action="store_true", help="decode all rows instead of attending on codes")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write one row per cache into this file")
     parser.set_defaults(run=run)
 
@@ -89,7 +90,8 @@ def run(options: argparse.Namespace) -> int:
         found = measure(
             loaded.model, tokens, configs,
             block=options.block, start=options.start, decode=options.decode,
-            decode_steps=options.decode_steps, slots=options.slots, progress=progress,
+            decode_steps=options.decode_steps, slots=options.slots, on_codes=not options.dense,
+            progress=progress,
         )  # fmt: skip
 
     if options.json:

@@ -72,7 +72,7 @@ def _speed(found: Measurement) -> str:
     steps = f"{taken.tokens:,} single tokens" if taken else "no single tokens"
     return f"{table(head, rows)}\n" + (
         "Measured in turns, pass by pass. Prefill: until every slot's state is there, no logits.\n"
-        f"Decode: {steps}, with their logits."
+        f"Decode: {steps}, with their logits; {found.attention}."
     )
 
 

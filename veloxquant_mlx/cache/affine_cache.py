@@ -8,6 +8,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import QuantizedKVCache
 
 from ..config import KVCacheConfig, SlotShape, param
+from ..errors import CacheError
 from ..quantizers.packing import packed_bytes
 from ..telemetry import ByteCount
 from .base import SlotCache
@@ -34,7 +35,7 @@ class AffineConfig(KVCacheConfig):
 
     def make_cache(self, slot: int) -> "AffineKVCache":
         """An empty quantized cache of mlx_lm's."""
-        return AffineKVCache(group_size=self.affine_group_size, bits=self.affine_bits)
+        return AffineKVCache(slot, group_size=self.affine_group_size, bits=self.affine_bits)
 
     def predict(self, tokens: int, shape: SlotShape) -> ByteCount:
         """Bytes in closed form, parameters at 16 bits; a model that computes in float32 doubles them."""
@@ -52,9 +53,22 @@ class AffineKVCache(QuantizedKVCache, SlotCache):
     keys: Any
     values: Any
 
+    def __init__(self, slot: int, group_size: int, bits: int) -> None:
+        super().__init__(group_size=group_size, bits=bits)
+        self.slot = slot
+
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
-        """Append rows; packed keys and values, as mlx_lm's cache gives them."""
+        """Append rows; packed keys and values, as mlx_lm's cache gives them.
+
+        Raises CacheError when the group does not divide the head size; the cache is then as it was.
+        """
         if self.keys is None:
+            for dim in (keys.shape[3], values.shape[3]):
+                if dim % self.group_size:
+                    raise CacheError(
+                        f"Slot {self.slot}: heads of {dim} channels cannot be split into groups of "
+                        f"{self.group_size}; choose a smaller group or another cache."
+                    )
             # The buffers mlx_lm would begin with hold whole codes per word: too wide for 3, 5 and 6 bits.
             self.keys, self.values = self._no_rows(keys), self._no_rows(values)
         return super().update_and_fetch(keys, values)

@@ -1,6 +1,7 @@
 """The protocol: one text, read side by side by the uncompressed cache and by those under test."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -8,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
+from .. import attention
 from ..config import KVCacheConfig
 from ..errors import Cancelled, VeloxQuantError
 from ..progress import Progress, part, silent
@@ -31,6 +33,7 @@ def measure(
     decode: bool = False,
     decode_steps: int = 32,
     slots: bool = False,
+    on_codes: bool = True,
     progress: Progress | None = None,
 ) -> Measurement:
     """Compare caches with mlx_lm's uncompressed one on a given text, teacher-forced.
@@ -47,6 +50,8 @@ def measure(
         decode_steps: otherwise, single tokens after the text for decode speed and peak: the reference's
             own greedy continuation, the same for all, after one more that warms up. 0 leaves them out.
         slots: also compare slot by slot; costs one more pass over the last block and a replay of the text.
+        on_codes: let the model attend on codes where it can, as replies do; otherwise every pass decodes
+            the rows it needs.
         progress: when it raises Cancelled, or on Ctrl-C, the measurement made so far is returned with
             ``complete`` False; with no position scored yet the exception goes through.
 
@@ -60,21 +65,40 @@ def measure(
         raise VeloxQuantError(
             f"Scores begin at token {start:,}, but only {len(tokens):,} are fed: feed more or start earlier."
         )
-    run = _Run(model, tokens, configs, block, start, decode, progress or silent)
-    complete = False
+    with _attention(model, on_codes) as words:
+        run = _Run(model, tokens, configs, block, start, decode, words, progress or silent)
+        complete = False
+        try:
+            run.warm_up()
+            run.read_text(part(run.report, 0.0, 0.9), slots)
+            if slots:
+                run.compare_slots(part(run.report, 0.9, 0.95))
+            if not decode and decode_steps:
+                run.decode_on(decode_steps, part(run.report, 0.95, 1.0))
+            run.report(1.0, "Measured")
+            complete = True
+        except (KeyboardInterrupt, Cancelled):
+            if not run.reference.scores:
+                raise
+        return run.result(complete)
+
+
+@contextmanager
+def _attention(model: Any, on_codes: bool) -> Iterator[str]:
+    """Attention as asked for, and in words; afterwards as it was."""
+    before = attention.is_enabled(model)
+    reason: str | None = "every pass decodes the rows it needs"
+    if on_codes:
+        reason = attention.enable(model)
+    else:
+        attention.disable(model)
     try:
-        run.warm_up()
-        run.read_text(part(run.report, 0.0, 0.9), slots)
-        if slots:
-            run.compare_slots(part(run.report, 0.9, 0.95))
-        if not decode and decode_steps:
-            run.decode_on(decode_steps, part(run.report, 0.95, 1.0))
-        run.report(1.0, "Measured")
-        complete = True
-    except (KeyboardInterrupt, Cancelled):
-        if not run.reference.scores:
-            raise
-    return run.result(complete)
+        yield reason or "decode steps attend on codes where the cache offers it"
+    finally:
+        if before:
+            attention.enable(model)
+        else:
+            attention.disable(model)
 
 
 class _Run:
@@ -88,6 +112,7 @@ class _Run:
         block: int,
         start: int,
         one_by_one: bool,
+        attention_words: str,
         report: Progress,
     ) -> None:
         self.model = model
@@ -95,6 +120,7 @@ class _Run:
         self.block = block
         self.start = start
         self.one_by_one = one_by_one
+        self.attention_words = attention_words
         self.report = report
         self.reference = Lane(model, KVCacheConfig("plain"))
         self.lanes = [Lane(model, config) for config in configs]
@@ -217,6 +243,7 @@ class _Run:
             block=self.block,
             start=self.start,
             one_by_one=self.one_by_one,
+            attention=self.attention_words,
             complete=complete,
             reference=self.reference.record(self.reference),
             methods=tuple(lane.record(self.reference) for lane in self.lanes),

@@ -193,6 +193,8 @@ class Measurement:
     """First scored position."""
     one_by_one: bool
     """Scored positions were fed one token at a time."""
+    attention: str
+    """In words, whether decode steps attended on codes, and if not, why."""
     complete: bool
     """False when the run was stopped before its end; what was done until then is here."""
     reference: MethodFidelity
@@ -211,6 +213,7 @@ class Measurement:
             "block": self.block,
             "start": self.start,
             "one_by_one": self.one_by_one,
+            "attention": self.attention,
             "complete": self.complete,
             "reference": self.reference.as_dict(positions=positions),
             "methods": [method.as_dict(positions=positions) for method in self.methods],

@@ -51,6 +51,9 @@ def slot_fidelities(
 
 def _slot(slot: int, source: Any, cache: Any, query: Query | None, bounds: Sequence[int]) -> SlotFidelity:
     keys, values = (rows[:, :, : bounds[-1]] for rows in source.keys_and_values())
+    if isinstance(cache, CompressedKVCache):
+        # No model asks here, so the rows themselves are wanted.
+        cache.on_codes = False
     seen: Any = None
     for begin, end in pairwise(bounds):
         seen = cache.update_and_fetch(keys[:, :, begin:end], values[:, :, begin:end])
