@@ -11,6 +11,7 @@ from mlx_lm.models.cache import KVCache, QuantizedKVCache
 from tests.veloxquant_mlx.cache.feeding import feed, rows
 from veloxquant_mlx.cache.base import layer_stats, snapshot
 from veloxquant_mlx.config import KVCacheConfig
+from veloxquant_mlx.errors import CacheError
 from veloxquant_mlx.telemetry import ByteCount
 
 every_dtype = pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
@@ -81,6 +82,17 @@ def test_affine_takes_every_head_size_its_group_divides(bits: int, dim: int) -> 
     assert mx.abs(back - keys).max().item() < 16 / (2**bits - 1)
     assert ours.byte_count().codes == 2 * 20 * 2 * dim * bits // 8
     assert ours.reference_bytes == (keys.size + values.size) * 2
+
+
+@pytest.mark.parametrize(("key_dim", "value_dim"), [(32, 64), (64, 80)])
+def test_affine_refuses_heads_its_group_does_not_divide(key_dim: int, value_dim: int) -> None:
+    cache = KVCacheConfig(method="affine").make_cache(7)
+    with pytest.raises(CacheError) as caught:
+        cache.update_and_fetch(*rows(4, key_dim=key_dim, value_dim=value_dim))  # type: ignore[attr-defined]
+    assert str(caught.value).startswith("Slot 7: ")
+    assert "groups of 64" in str(caught.value)
+    assert cache.offset == 0
+    assert cache.arrays() == []
 
 
 @pytest.mark.parametrize("method", ["plain", "affine"])
