@@ -11,6 +11,7 @@ import pytest
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from tests.tiny import VOCABULARY, tiny_model
+from veloxquant_mlx import attention
 from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.cache import base
 from veloxquant_mlx.config import KVCacheConfig
@@ -205,7 +206,7 @@ def test_nan_through_a_cache_is_a_sentence(model: Any, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(KVCache, "update_and_fetch", damaged)
     monkeypatch.setattr(KVCacheBuilder, "for_model", staticmethod(for_model))
-    found = run(model, PLAIN, PLAIN)
+    found = run(model, PLAIN, PLAIN, on_codes=False)
     assert found.methods[0].problem == "The model answers with NaN at token 50."
     assert found.methods[1].problem is None and found.methods[1].positions == 100
 
@@ -236,6 +237,35 @@ def test_memory_goes_back_and_nothing_stays_patched(model: Any) -> None:
     assert mx.get_active_memory() - held < 4096
     for module, original in before:
         assert module.scaled_dot_product_attention is original
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("on_codes", [False, True])
+def test_attention_is_afterwards_as_it_was(before: bool, on_codes: bool) -> None:
+    model = tiny_model()
+    if before:
+        attention.enable(model)
+    seen = set()
+    found = run(
+        model, KVCacheConfig("skvq", skvq_window=32), on_codes=on_codes, slots=True,
+        progress=lambda share, words: seen.add(attention.is_enabled(model)),
+    )  # fmt: skip
+    assert seen == {on_codes}
+    assert ("attend on codes" in found.attention) == on_codes
+    assert attention.is_enabled(model) == before
+    attention.disable(model)
+
+
+def test_codes_and_decoded_rows_score_alike(model: Any) -> None:
+    config = KVCacheConfig("skvq", skvq_window=32)
+    coded, dense = (run(model, config, decode=True, on_codes=way).methods[0] for way in (True, False))
+    assert coded.scores is not None and dense.scores is not None
+    np.testing.assert_allclose(coded.scores.kl, dense.scores.kl, rtol=0.01, atol=1e-4)
+    assert coded.counted == dense.counted
+
+
+def test_a_family_that_needs_its_rows_says_so() -> None:
+    assert "gemma2" in run(tiny_model("gemma2"), AFFINE).attention
 
 
 def test_the_reference_s_own_failure_goes_through(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

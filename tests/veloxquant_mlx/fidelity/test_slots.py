@@ -144,5 +144,7 @@ def test_nothing_is_patched_but_for_the_capture(monkeypatch: pytest.MonkeyPatch)
     def watch(share: float | None, words: str) -> None:
         seen.append(module.scaled_dot_product_attention is original)
 
-    measure(model, TOKENS, [SKVQ], block=64, start=64, slots=True, decode_steps=1, progress=watch)
+    measure(
+        model, TOKENS, [SKVQ], block=64, start=64, slots=True, decode_steps=1, on_codes=False, progress=watch
+    )
     assert all(seen)
