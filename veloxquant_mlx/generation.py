@@ -1,5 +1,6 @@
 """Reading a prompt and writing a reply through a given cache list, as a stream of small steps."""
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -78,17 +79,18 @@ def generate(
         sampler=sampler,
     )
     ended = None
-    for token, _ in steps:
-        if sampler.found_nan():
-            raise VeloxQuantError(
-                "The model answered with NaN: its weights are damaged or overflow; try another copy."
-            )
-        text = run.take(token)
-        ended = "stop" if token in tokenizer.eos_token_ids else "stopped" if stop() else None
-        yield TokenStep(text, token, len(run.written), snapshot(cache))
-        if ended:
-            break
-    steps.close()
+    # Closed on this thread whatever happens: the library's generator holds one of its streams.
+    with contextlib.closing(steps):
+        for token, _ in steps:
+            if sampler.found_nan():
+                raise VeloxQuantError(
+                    "The model answered with NaN: its weights are damaged or overflow; try another copy."
+                )
+            text = run.take(token)
+            ended = "stop" if token in tokenizer.eos_token_ids else "stopped" if stop() else None
+            yield TokenStep(text, token, len(run.written), snapshot(cache))
+            if ended:
+                break
     yield run.finished(ended or ("length" if room == max_tokens else "context"))
 
 
