@@ -1,0 +1,84 @@
+"""Ways to hold the engine's thread at a known place, and to note what reaches the screen."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from PySide6.QtCore import QObject
+
+from studio.ui.engine import Engine
+from veloxquant_mlx.steps import FinishedStep, Step
+
+LONG = 20_000
+"""Milliseconds to wait for something that takes a few; only a failing test waits that long."""
+
+SIGNALS = (
+    "methods_ready", "models_found", "progress", "loaded", "unloaded", "plan_changed", "started", "finished",
+    "failed", "exported", "cancelled", "state_changed",
+)  # fmt: skip
+
+
+class Notes(QObject):
+    """Everything an engine tells, in order, with the thread it is told on."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.told: list[tuple[str, tuple[Any, ...]]] = []
+        self.threads: set[int] = set()
+        for name in SIGNALS:
+            getattr(engine, name).connect(self._noting(name))
+
+    def _noting(self, name: str) -> Callable[..., None]:
+        def note(*arguments: Any) -> None:
+            self.threads.add(threading.get_ident())
+            self.told.append((name, arguments))
+
+        return note
+
+    def names(self) -> list[str]:
+        """Names of the signals so far."""
+        return [name for name, _ in self.told]
+
+    def of(self, name: str) -> list[tuple[Any, ...]]:
+        """What one signal told."""
+        return [arguments for told, arguments in self.told if told == name]
+
+
+class Gate:
+    """Wraps ``generate``: once a step fits, the worker waits behind it until ``open`` is called."""
+
+    def __init__(self, real: Callable[..., Iterator[Step]], fits: Callable[[Step], bool]) -> None:
+        self.real = real
+        self.fits = fits
+        self._reached = threading.Event()
+        self._open = threading.Event()
+
+    def __call__(self, *arguments: Any, **words: Any) -> Iterator[Step]:
+        for step in self.real(*arguments, **words):
+            yield step
+            if self.fits(step) and not self._open.is_set():
+                self._reached.set()
+                if not self._open.wait(LONG / 1000):
+                    raise TimeoutError("The test never opened the gate.")
+
+    def reached(self) -> bool:
+        """True when the worker waits."""
+        return self._reached.is_set()
+
+    def open(self) -> None:
+        """Let the worker go on."""
+        self._open.set()
+
+
+def endless(*arguments: Any, stop: Callable[[], bool], **words: Any) -> Iterator[Step]:
+    """In place of ``generate``: a reply that ends only when it is stopped (or fails after many steps)."""
+    from veloxquant_mlx.cache.base import snapshot
+    from veloxquant_mlx.steps import TokenStep
+
+    now = snapshot([])
+    for count in range(1, 2_000_000):
+        yield TokenStep("", 0, count, now)
+        if stop():
+            yield FinishedStep("stopped", "", 1, count, 0.1, 0.1, now)
+            return
+    raise AssertionError("Nobody stopped the reply.")
