@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from jsonschema.exceptions import best_match  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
 from studio.core.history import History
 from studio.core.surroundings import machine, versions

@@ -21,7 +21,6 @@ from veloxquant_mlx.prompt import encode_within
 from veloxquant_mlx.steps import FinishedStep, Plan, Step
 from veloxquant_mlx.telemetry import CacheSnapshot
 
-
 _log = logging.getLogger(__name__)
 
 

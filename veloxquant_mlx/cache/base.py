@@ -20,7 +20,7 @@ from ..config import KVCacheConfig
 from ..errors import CacheError
 from ..quantizers.skvq import to_float16
 from ..telemetry import ByteCount, CacheSnapshot, LayerStats
-from .attend import attend
+from .attend import Reader, attend
 
 
 class Absent:
@@ -171,15 +171,8 @@ class Side:
         """Undo ``into_code_space``."""
         return rows
 
-    def scores(self, queries: mx.array) -> mx.array | None:
-        """Products of queries in code space with the store, [B, H, R, coded], read straight from the codes.
-
-        None where no kernel can read them: the rows are then decoded for the call.
-        """
-        return None
-
-    def weighted(self, weights: mx.array) -> mx.array | None:
-        """Sums of the store's rows under weights [B, H, R, coded], in code space; None as for ``scores``."""
+    def reader(self, dtype: mx.Dtype) -> Reader | None:
+        """What attends straight on the store, computing in ``dtype``; None where the rows must be decoded."""
         return None
 
     def store_bytes(self) -> ByteCount:

@@ -11,8 +11,7 @@ from ..errors import QuantizerConfigError
 from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard
 from ..telemetry import ByteCount
 from .base import CompressedKVCache, Side
-from .codes import CodeStore
-
+from .codes import CodeReader, CodeStore
 
 # What lowered the divergence at equal bytes on a text that is not the one reported on.
 _MEASURED_BEST: dict[str, Any] = {
@@ -105,8 +104,8 @@ class SKVQConfig(KVCacheConfig):
     )  # fmt: skip
     skvq_defer_flush: bool = param(
         False, label="Flush after the call", extension=True,
-        help="Attend to the tokens of the running block exactly and flush them afterwards, so that a block of "
-        "the prompt never sees itself quantized. Costs one block of exact rows while it is read.",
+        help="Attend to the tokens of the running block exactly and flush them afterwards, so that a block "
+        "of the prompt never sees itself quantized. Costs one block of exact rows while it is read.",
     )  # fmt: skip
     skvq_max_ctx: int | None = param(
         None, label="Context limit", unit="tokens", low=1, high=10_000_000, step=1, shown=False,
@@ -143,7 +142,6 @@ class SKVQConfig(KVCacheConfig):
         frontier = max(0, tokens - self.skvq_recent) // self.skvq_window * self.skvq_window
         sinks = self.skvq_n_sink if frontier else 0
         heads = shape.batch * shape.heads
-        chunks = frontier // self.skvq_window - (frontier > 0 and sinks == self.skvq_window)
         total = ByteCount()
         for dim, bits, is_key in (
             (shape.key_dim, self.skvq_bits_key, True),
@@ -154,13 +152,12 @@ class SKVQConfig(KVCacheConfig):
                 sinks=sinks * heads * dim * 2,
                 side=self._side_data_bytes(shape.heads, dim, is_key) if frontier else 0,
             )
-            total = total + exact + self.code_store(bits).predict(frontier - sinks, chunks, heads, dim)
+            total = total + exact + self.code_store(bits).predict(frontier - sinks, heads, dim)
         return total
 
     def code_store(self, bits: int) -> CodeStore:
         """An empty store for codes of ``bits`` bits."""
-        first = self.skvq_window - self.skvq_n_sink
-        return CodeStore(bits, self.skvq_group_size, self.skvq_param_bits, self.skvq_window, first)
+        return CodeStore(bits, self.skvq_group_size, self.skvq_param_bits, self.skvq_window, self.skvq_n_sink)
 
     def _side_data_bytes(self, heads: int, dim: int, is_key: bool) -> int:
         ordered = self.skvq_reorder and not self.skvq_rotate
@@ -221,34 +218,18 @@ class SKVQSide(Side):
 
     def coded_rows(self, dtype: mx.Dtype) -> mx.array:
         """The stored rows in code space, mean added, [B, H, coded, D]."""
-        rows = self.store.decoded(dtype)
-        if self.mean is None:
-            return rows
-        return rows + self.into_code_space(self.mean.astype(mx.float32)[None, :, None]).astype(dtype)
+        rows, mean = self.store.decoded(dtype), self._coded_mean(dtype)
+        return rows if mean is None else rows + mean
 
-    def scores(self, queries: mx.array) -> mx.array | None:
-        """Products of queries in code space [B, H, R, D] with the stored rows, [B, H, R, coded]."""
-        if not self.store.readable:
-            return None
-        window = self.store.windows(queries.dtype)
-        products = mx.quantized_matmul(
-            queries, self.store.words(), window.scale, window.lo,
-            transpose=True, group_size=self.store.kernel_group(), bits=self.store.bits,
-        )  # fmt: skip
-        if self.mean is None:
-            return products
-        mean = self.into_code_space(self.mean.astype(queries.dtype)[None, :, None])  # [1, H, 1, D]
-        return products + (queries * mean).sum(axis=-1, keepdims=True)
+    def reader(self, dtype: mx.Dtype) -> CodeReader | None:
+        """A reader of the codes, or None where mlx's quantized kernels do not take their layout."""
+        return self.store.reader(dtype, self._coded_mean(dtype))
 
-    def weighted(self, weights: mx.array) -> mx.array | None:
-        """Sums of the stored rows under weights [B, H, R, coded], in code space, [B, H, R, D]."""
-        if not self.store.readable or self.mean is not None:
+    def _coded_mean(self, dtype: mx.Dtype) -> mx.array | None:
+        """The mean in code space, [1, H, 1, D]."""
+        if self.mean is None:
             return None
-        window = self.store.windows(weights.dtype)
-        return mx.quantized_matmul(
-            weights, self.store.words(), window.scale, window.lo,
-            transpose=False, group_size=self.store.kernel_group(), bits=self.store.bits,
-        )  # fmt: skip
+        return self.into_code_space(self.mean.astype(mx.float32)[None, :, None]).astype(dtype)
 
     def store_bytes(self) -> ByteCount:
         """Codes, parameters and side data (counted)."""
