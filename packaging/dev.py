@@ -1,8 +1,8 @@
 """Set up this checkout and run something in it: the studio, the command line or the tests.
 
-    python3 packaging/dev.py studio      open the studio; the starter model is offered, or fetched with --starter
-    python3 packaging/dev.py test        run every check: ruff, mypy, pytest, and the app's self-test
-    python3 packaging/dev.py run CMD...  run a command inside the environment
+    python3 packaging/dev.py studio [ARGUMENTS]   open the studio; --model starter fetches the small model
+    python3 packaging/dev.py test                 run every check: ruff, mypy, the app's self-test, pytest
+    python3 packaging/dev.py run COMMAND          run a command inside the environment
 
 Works with nothing but Python 3.11 to 3.13: makes ``.venv``, installs the project into it and, on
 Debian and Ubuntu, the system libraries, as root or through sudo; otherwise it names them in one line.
@@ -92,7 +92,7 @@ def system_packages(wanted: list[str]) -> None:
     if not sys.platform.startswith("linux") or not shutil.which("dpkg-query"):
         if sys.platform.startswith("linux") and not ctypes.util.find_library("xcb-cursor"):
             print(
-                "Qt needs your system's xcb-cursor and xkbcommon-x11 libraries; MLX wants OpenBLAS to be fast."
+                "Qt needs your system's xcb-cursor and xkbcommon-x11 libraries; MLX is slow without OpenBLAS."
             )
         return
     missing = [name for name in wanted if not _has_package(name)]
