@@ -69,10 +69,10 @@ def _speed(found: Measurement) -> str:
         for row in found.rows
     ]
     taken = found.reference.decode
-    steps = f"{taken.tokens:,} single tokens" if taken else "no single tokens"
+    steps = f"{taken.tokens:,} single tokens, with their logits" if taken else "not measured"
     return f"{table(head, rows)}\n" + (
         "Measured in turns, pass by pass. Prefill: until every slot's state is there, no logits.\n"
-        f"Decode: {steps}, with their logits; {found.attention}."
+        f"Decode: {steps}; {found.attention}."
     )
 
 
