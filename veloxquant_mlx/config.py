@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .cache.base import SlotCache
 
 
+DEFAULT_METHOD = "skvq"
+"""What a person gets who has not chosen yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """Range and words of one parameter."""
@@ -100,6 +104,10 @@ class KVCacheConfig:
         None, label="Head size", unit="channels", low=1, high=4096, step=1, shown=False,
         help="Channels of one key head. Left empty it is learnt from the first keys.",
     )  # fmt: skip
+
+    if TYPE_CHECKING:
+        # The fields depend on the method, so the base class takes any; the dataclasses know their own.
+        def __init__(self, method: str = "", **values: Any) -> None: ...
 
     def __new__(cls, method: str = "", **values: Any) -> Self:
         target = method_class(method) if cls is KVCacheConfig else cls

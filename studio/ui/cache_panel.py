@@ -18,7 +18,7 @@ from studio.ui import parts
 from studio.ui.errors import Notice
 from studio.ui.figures import FiguresCard
 from studio.ui.form import MethodForm
-from veloxquant_mlx.config import KVCacheConfig, SlotShape
+from veloxquant_mlx.config import DEFAULT_METHOD, KVCacheConfig, SlotShape
 from veloxquant_mlx.steps import Plan
 from veloxquant_mlx.telemetry import CacheSnapshot
 
@@ -148,7 +148,7 @@ class CachePanel(QFrame):
     # What the window tells the panel -----------------------------------------------------------
 
     def set_methods(self, methods: Mapping[str, type[KVCacheConfig]]) -> None:
-        """Fill the picker. SKVQ comes up first where it is there, with its first preset."""
+        """Fill the picker; the default method comes up with its first preset."""
         self._methods = dict(methods)
         with QSignalBlocker(self.method_box):
             self.method_box.clear()
@@ -159,7 +159,7 @@ class CachePanel(QFrame):
                 )
         if not self._methods:
             return
-        first = "skvq" if "skvq" in self._methods else next(iter(self._methods))
+        first = DEFAULT_METHOD if DEFAULT_METHOD in self._methods else next(iter(self._methods))
         method = self._methods[first]
         self.set_config(method.preset(next(iter(method.presets))) if method.presets else method())
         self._stack.setCurrentIndex(1)

@@ -62,10 +62,10 @@ class _Worker(QObject):
         """Import what is heavy and tell the catalogue of methods."""
         with self._edge("cache", "starting the engine"):
             from studio.core.session import Session
-            from veloxquant_mlx.config import methods
+            from veloxquant_mlx.config import DEFAULT_METHOD, KVCacheConfig, methods
 
             known = methods()
-            self._session = Session(next(iter(known.values()))())
+            self._session = Session(KVCacheConfig(DEFAULT_METHOD))
             self.methods_ready.emit(known)
         self.state_changed.emit("idle")
 
@@ -351,6 +351,8 @@ class Engine(QObject):
 
     def _fresh_stop(self) -> threading.Event:
         # One event per job: a stop meant for the last job must not reach the next, nor be undone by it.
+        # The last job ends first, for there is one thread.
+        self._stop.set()
         self._stop = threading.Event()
         return self._stop
 

@@ -325,7 +325,7 @@ class CompressedKVCache(KVCache, SlotCache):
         if not finite.all().item():
             raise CacheError(
                 f"Slot {self.slot}: the model produced NaN or infinite keys or values at token "
-                f"{self.offset:,}; nothing was stored."
+                f"{self.offset:,} or after; what was being stored is left out."
             )
 
     def keys_and_values(self) -> tuple[mx.array, mx.array]:

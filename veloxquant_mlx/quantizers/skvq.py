@@ -14,7 +14,7 @@ import mlx.core as mx
 
 FLOAT16_MAX = 65504.0
 
-_BEST_FACTOR = {2: 0.65, 3: 0.8, 4: 0.9}
+_BEST_FACTOR = {2: 0.65, 3: 0.85, 4: 0.95}
 """Window factor with the least squared error for a bell-shaped group of 64; 1.0 from 5 bits on."""
 
 
