@@ -19,7 +19,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_method(parser: argparse.ArgumentParser) -> None:
     """``--method``, ``--preset`` and ``--set`` for a command that takes one cache."""
-    parser.add_argument("--method", default=DEFAULT_METHOD, metavar="NAME", help="see 'veloxquant methods' (skvq)")
+    parser.add_argument(
+        "--method", default=DEFAULT_METHOD, metavar="NAME", help="see 'veloxquant methods' (skvq)"
+    )
     parser.add_argument("--preset", metavar="NAME", help="start from a preset instead of the defaults")
     parser.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", help="set one parameter; may be repeated"

@@ -7,7 +7,7 @@ import mlx.core as mx
 if TYPE_CHECKING:
     from .base import Side
 
-_SPLIT_FROM = 512
+_SPLIT_FROM = 2048
 """Coded rows from which a CPU shares a step between two streams."""
 
 _second_stream = mx.new_thread_local_stream(mx.cpu)
@@ -74,11 +74,14 @@ def _on_codes(keys: "Side", values: "Side", queries: mx.array) -> mx.array | Non
         with mx.stream(_second_stream):
             older = _over_codes(key_reader, value_reader, coded, 0, count // 2)
         codes = _merged(older, _over_codes(key_reader, value_reader, coded, count // 2, count))
-    else:
-        codes = _over_codes(key_reader, value_reader, coded, 0, count)
-    codes = codes._replace(total=values.out_of_code_space(codes.total))
-    whole = _merged(codes, _over_exact(keys, values, queries))
-    return whole.total / whole.weight
+        codes = codes._replace(total=values.out_of_code_space(codes.total))
+        whole = _merged(codes, _over_exact(keys, values, queries))
+        return whole.total / whole.weight
+    on_exact = queries @ keys.exact_rows(queries.dtype).swapaxes(-1, -2)
+    scores = mx.concatenate([key_reader.scores(coded, 0, count), on_exact], axis=-1)
+    weights = mx.softmax(scores, axis=-1, precise=True)
+    from_codes = values.out_of_code_space(value_reader.weighted(weights[..., :count], 0, count))
+    return from_codes + weights[..., count:] @ values.exact_rows(queries.dtype)
 
 
 def _over_codes(keys: Reader, values: Reader, queries: mx.array, start: int, end: int) -> _Part:

@@ -9,6 +9,7 @@ the flush frontier. Rows stand in this order on both::
 Sinks and tail are exact rows at 16 bits; codes are all that exists of the rows between.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -18,7 +19,7 @@ from mlx_lm.models.cache import KVCache
 
 from ..config import KVCacheConfig
 from ..errors import CacheError
-from ..quantizers.skvq import to_float16
+from ..quantizers.skvq import FLOAT16_MAX, to_float16
 from ..telemetry import ByteCount, CacheSnapshot, LayerStats
 from .attend import Reader, attend
 
@@ -73,20 +74,33 @@ class Side:
 
     def __init__(self, n_sink: int) -> None:
         self.n_sink = n_sink
-        self.sinks: mx.array | None = None
-        self.tail: mx.array | None = None
+        self.exact: mx.array | None = None
+        """Sinks and tail in one array, in storage dtype: a decode step then reads it in one go."""
+        self.sink_count = 0
+        """Leading rows of ``exact`` that are sinks; 0 before the first flush."""
         self.shape: tuple[int, int, int] | None = None
         """(B, H, D) of the first rows seen."""
         self.coded = 0
         """Rows in the store."""
+        self._fitted = False
+
+    @property
+    def sinks(self) -> mx.array | None:
+        """The sink rows, None before the first flush."""
+        return None if self.exact is None or not self._fitted else self.exact[:, :, : self.sink_count]
+
+    @property
+    def tail(self) -> mx.array | None:
+        """The newest exact rows, None before the first row."""
+        return None if self.exact is None else self.exact[:, :, self.sink_count :]
 
     def append(self, rows: mx.array) -> None:
         """Add rows, already in storage dtype, to the exact tail."""
-        if self.tail is None:
+        if self.exact is None:
             self.shape = (rows.shape[0], rows.shape[1], rows.shape[3])
-            self.tail = mx.contiguous(rows)
+            self.exact = mx.contiguous(rows)
         else:
-            self.tail = mx.concatenate([self.tail, rows], axis=2)
+            self.exact = mx.concatenate([self.exact, rows], axis=2)
 
     def flush(self, count: int, chunk: int) -> None:
         """Move the oldest ``count`` tail rows behind the frontier, once and for good.
@@ -94,15 +108,16 @@ class Side:
         What stays frozen is learnt from the first ``chunk`` rows, however many come at once: it must not
         depend on how a prompt was split.
         """
-        if self.tail is None:
+        if self.exact is None:
             return
-        rows = self.tail[:, :, :count]
-        # contiguous() copies, so that the short rest does not keep the long buffer alive.
-        self.tail = mx.contiguous(self.tail[:, :, count:])
-        if self.sinks is None:
-            self.fit(rows[:, :, :chunk])
-            self.sinks = mx.contiguous(rows[:, :, : self.n_sink])
-            rows = rows[:, :, self.n_sink :]
+        end = self.sink_count + count
+        if not self._fitted:
+            self.fit(self.exact[:, :, :chunk])
+            self._fitted, self.sink_count = True, self.n_sink
+        rows = self.exact[:, :, self.sink_count : end]
+        # A new array: the short rest must not keep the long buffer alive.
+        kept = [self.exact[:, :, : self.sink_count], self.exact[:, :, end:]]
+        self.exact = mx.contiguous(mx.concatenate(kept, axis=2))
         if rows.shape[2]:
             self.encode(rows)
             self.coded += rows.shape[2]
@@ -117,7 +132,9 @@ class Side:
 
     def exact_rows(self, dtype: mx.Dtype) -> mx.array:
         """Sinks and tail, [B, H, n, D], without the coded rows between them."""
-        return self._in_order(None, dtype, lambda exact: exact)
+        if self.exact is None:
+            raise ValueError("This side holds no rows.")
+        return self.exact.astype(dtype)
 
     def _decoded(self, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]) -> mx.array | None:
         if not self.coded:
@@ -130,26 +147,23 @@ class Side:
     def _in_order(
         self, coded: mx.array | None, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]
     ) -> mx.array:
-        sinks = self.sinks if self.sinks is not None and self.sinks.shape[2] else None
-        tail = self.tail if self.tail is not None and (self.tail.shape[2] or not self.coded) else None
-        parts = [
-            part if part is coded else change(part.astype(dtype))
-            for part in (sinks, coded, tail)
-            if part is not None
-        ]
-        return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=2)
+        exact = change(self.exact_rows(dtype))
+        if coded is None:
+            return exact
+        sinks, tail = exact[:, :, : self.sink_count], exact[:, :, self.sink_count :]
+        return mx.concatenate([sinks, coded, tail], axis=2)
 
     def arrays(self) -> list[mx.array]:
         """Every array this side holds."""
-        return [a for a in (self.sinks, self.tail) if a is not None] + self.store_arrays()
+        return ([] if self.exact is None else [self.exact]) + self.store_arrays()
 
     def byte_count(self) -> ByteCount:
         """Bytes by kind (counted)."""
-        if self.shape is None or self.tail is None:
+        if self.shape is None or self.exact is None:
             return ByteCount()
         row = self.shape[0] * self.shape[1] * self.shape[2] * 2
-        sinks = 0 if self.sinks is None else self.sinks.shape[2]
-        return self.store_bytes() + ByteCount(exact=self.tail.shape[2] * row, sinks=sinks * row)
+        tail = self.exact.shape[2] - self.sink_count
+        return self.store_bytes() + ByteCount(exact=tail * row, sinks=self.sink_count * row)
 
     def fit(self, rows: mx.array) -> None:
         """Learn what stays frozen for the cache's life from the first chunk."""
@@ -237,6 +251,8 @@ class CompressedKVCache(KVCache, SlotCache):
         self.max_ctx = max_ctx
         self.offset = 0
         self.frontier = 0
+        self._unchecked = False
+        """True while the tail holds rows that nobody has looked at for NaN."""
         self.on_codes = False
         """True when the model's attention was replaced by one that calls ``attend``."""
 
@@ -279,12 +295,12 @@ class CompressedKVCache(KVCache, SlotCache):
     def store(self, keys: mx.array, values: mx.array, *, flush: bool) -> None:
         """Append rows and, unless the flush is left for later, advance the frontier."""
         self._refuse_misfits(keys, values)
-        frontier = self._frontier_at(self.offset + keys.shape[2])
-        if frontier > self.frontier:
-            self._refuse_not_finite(keys, values)
-        self.key_side.append(_to_storage(keys))
-        self.value_side.append(_to_storage(values))
+        flushes = self._frontier_at(self.offset + keys.shape[2]) > self.frontier
+        in_range = flushes and self._largest(keys, values) <= FLOAT16_MAX
+        self.key_side.append(_to_storage(keys, in_range=in_range))
+        self.value_side.append(_to_storage(values, in_range=in_range))
         self.offset += keys.shape[2]
+        self._unchecked = not flushes
         if flush:
             self._flush()
 
@@ -318,39 +334,46 @@ class CompressedKVCache(KVCache, SlotCache):
                 f"{self.max_ctx:,} set by max_ctx; raise it or start a new chat."
             )
 
-    def _refuse_not_finite(self, keys: mx.array, values: mx.array) -> None:
-        # The one forced evaluation, and only when a chunk is flushed: codes of NaN would stay for good.
-        pending = [side.tail for side in (self.key_side, self.value_side) if side.tail is not None]
-        finite = mx.stack([mx.isfinite(rows).all() for rows in (keys, values, *pending)])
-        if not finite.all().item():
+    def _largest(self, keys: mx.array, values: mx.array) -> float:
+        """Largest absolute value among the rows and the tail. Raises CacheError for NaN and infinity.
+
+        The one forced evaluation, and only when a chunk is flushed: codes of NaN would stay for good.
+        """
+        waiting = [self.key_side.exact, self.value_side.exact] if self._unchecked else []
+        peaks = [
+            mx.abs(rows).max().astype(mx.float32) for rows in (keys, values, *waiting) if rows is not None
+        ]
+        largest: float = mx.stack(peaks).max().item()  # type: ignore[assignment]
+        if not math.isfinite(largest):
             raise CacheError(
                 f"Slot {self.slot}: the model produced NaN or infinite keys or values at token "
                 f"{self.offset:,} or after; what was being stored is left out."
             )
+        return largest
 
     def keys_and_values(self) -> tuple[mx.array, mx.array]:
         """All rows, decoded, in the dtype exact rows are stored in."""
-        if self.key_side.tail is None or self.value_side.tail is None:
+        if self.key_side.exact is None or self.value_side.exact is None:
             raise CacheError(f"Slot {self.slot}: the cache is empty.")
-        return self._fetch(self.key_side.tail.dtype, self.value_side.tail.dtype)
+        return self._fetch(self.key_side.exact.dtype, self.value_side.exact.dtype)
 
     @property
     def keys(self) -> mx.array | None:
-        """The exact tail of the keys; assignable, as pipeline parallelism hangs dependencies on it."""
-        return self.key_side.tail
+        """The exact rows of the keys; assignable, as pipeline parallelism hangs dependencies on them."""
+        return self.key_side.exact
 
     @keys.setter
     def keys(self, rows: mx.array) -> None:
-        self.key_side.tail = rows
+        self.key_side.exact = rows
 
     @property
     def values(self) -> mx.array | None:
-        """The exact tail of the values."""
-        return self.value_side.tail
+        """The exact rows of the values."""
+        return self.value_side.exact
 
     @values.setter
     def values(self, rows: mx.array) -> None:
-        self.value_side.tail = rows
+        self.value_side.exact = rows
 
     @property
     def state(self) -> list[mx.array]:
@@ -416,11 +439,11 @@ class CompressedKVCache(KVCache, SlotCache):
         return 0
 
 
-def _to_storage(rows: mx.array) -> mx.array:
+def _to_storage(rows: mx.array, *, in_range: bool) -> mx.array:
     """Rows in the 16-bit type they are kept in; clamped to float16's range, never inf."""
     if rows.dtype in (mx.bfloat16, mx.float16):
         return rows
-    return to_float16(rows)
+    return rows.astype(mx.float16) if in_range else to_float16(rows)
 
 
 def _reference(side: Side, tokens: int) -> int:

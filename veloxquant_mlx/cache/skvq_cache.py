@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from ..config import Gauge, KVCacheConfig, SlotShape, param
 from ..errors import QuantizerConfigError
-from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard
+from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard, to_float16
 from ..telemetry import ByteCount
 from .base import CompressedKVCache, Side
 from .codes import CodeReader, CodeStore
@@ -152,12 +152,12 @@ class SKVQConfig(KVCacheConfig):
                 sinks=sinks * heads * dim * 2,
                 side=self._side_data_bytes(shape.heads, dim, is_key) if frontier else 0,
             )
-            total = total + exact + self.code_store(bits).predict(frontier - sinks, heads, dim)
+            total = total + exact + self.code_store(bits).byte_count((frontier - sinks) * heads, dim)
         return total
 
     def code_store(self, bits: int) -> CodeStore:
         """An empty store for codes of ``bits`` bits."""
-        return CodeStore(bits, self.skvq_group_size, self.skvq_param_bits, self.skvq_window, self.skvq_n_sink)
+        return CodeStore(bits, self.skvq_group_size, self.skvq_param_bits)
 
     def _side_data_bytes(self, heads: int, dim: int, is_key: bool) -> int:
         ordered = self.skvq_reorder and not self.skvq_rotate
@@ -175,30 +175,35 @@ class SKVQSide(Side):
         self.centers = config.skvq_center and is_key
         if config.skvq_clip_search:
             self.alphas = clip_grid(bits, bell_shaped=self.rotates)
-            self.refinements = 2 if self.rotates else 1
+            # From four bits on a rotated group's first window is near enough the best.
+            self.refinements = 0 if self.rotates and bits >= 4 else 1
         else:
             self.alphas, self.refinements = (config.skvq_clip_alpha,), 0
         self.order: mx.array | None = None
         """Channel order, int32 [H, D]."""
         self.mean: mx.array | None = None
-        """Channel mean of chunk 0 at 16 bits, [H, D]."""
+        """Channel mean of chunk 0 in code space, at 16 bits, [H, D]."""
 
     def fit(self, rows: mx.array) -> None:
-        """Freeze the key mean and the channel order of the first chunk."""
-        if self.centers:
-            self.mean = rows.astype(mx.float32).mean(axis=(0, 2)).astype(rows.dtype)  # [H, D]
+        """Freeze the channel order, the key mean and the factor of 8-bit windows by the first chunk."""
+        rows = rows.astype(mx.float32)
         if self.reorders:
-            self.order = channel_order(self._centred(rows))
+            self.order = channel_order(rows, centred=self.centers)
+        coded = self.into_code_space(rows)
+        if self.centers:
+            self.mean = to_float16(coded.mean(axis=(0, 2)))  # [H, D]
+        if self.store.param_bits == 8:
+            usual = coded[:, :, self.n_sink :] if self.n_sink < rows.shape[2] else coded
+            self.store.fit(mx.abs(self._centred(usual)).max())
 
     def encode(self, rows: mx.array) -> None:
         """Append rows [B, H, S, D] to the packed store."""
-        coded = self.into_code_space(self._centred(rows))
+        coded = self._centred(self.into_code_space(rows.astype(mx.float32)))
         window = find_windows(coded, self.store.bits, self.store.group, self.alphas, self.refinements)
         self.store.append(coded, window)
 
-    def _centred(self, rows: mx.array) -> mx.array:
-        rows = rows.astype(mx.float32)
-        return rows if self.mean is None else rows - self.mean.astype(mx.float32)[:, None]
+    def _centred(self, coded: mx.array) -> mx.array:
+        return coded if self.mean is None else coded - self.mean.astype(mx.float32)[:, None]
 
     def into_code_space(self, rows: mx.array) -> mx.array:
         """Rows or queries [B, H, S, D] with their channels rotated or reordered."""
@@ -218,18 +223,12 @@ class SKVQSide(Side):
 
     def coded_rows(self, dtype: mx.Dtype) -> mx.array:
         """The stored rows in code space, mean added, [B, H, coded, D]."""
-        rows, mean = self.store.decoded(dtype), self._coded_mean(dtype)
-        return rows if mean is None else rows + mean
+        rows = self.store.decoded(dtype)
+        return rows if self.mean is None else rows + self.mean.astype(dtype)[:, None]
 
     def reader(self, dtype: mx.Dtype) -> CodeReader | None:
         """A reader of the codes, or None where mlx's quantized kernels do not take their layout."""
-        return self.store.reader(dtype, self._coded_mean(dtype))
-
-    def _coded_mean(self, dtype: mx.Dtype) -> mx.array | None:
-        """The mean in code space, [1, H, 1, D]."""
-        if self.mean is None:
-            return None
-        return self.into_code_space(self.mean.astype(mx.float32)[None, :, None]).astype(dtype)
+        return self.store.reader(dtype, None if self.mean is None else self.mean.astype(dtype)[None, :, None])
 
     def store_bytes(self) -> ByteCount:
         """Codes, parameters and side data (counted)."""
@@ -238,7 +237,7 @@ class SKVQSide(Side):
         batch, heads, dim = self.shape
         order = 0 if self.order is None else heads * dim * 4
         mean = 0 if self.mean is None else heads * dim * 2
-        return self.store.byte_count(batch, heads) + ByteCount(side=order + mean)
+        return self.store.byte_count(batch * heads * self.coded, dim) + ByteCount(side=order + mean)
 
     def store_arrays(self) -> list[mx.array]:
         """Codes, windows, order and mean as far as they exist."""

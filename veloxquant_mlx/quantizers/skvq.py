@@ -96,9 +96,13 @@ def _error(grouped: mx.array, window: Window, bits: int) -> mx.array:
 def _fitted(grouped: mx.array, window: Window, bits: int) -> Window:
     """The window whose line through the present codes has the least squared error."""
     codes = _codes(grouped, window, bits)
-    mean_code, mean = codes.mean(axis=-1), grouped.mean(axis=-1)
-    spread = mx.square(codes).mean(axis=-1) - mx.square(mean_code)
-    together = (codes * grouped).mean(axis=-1) - mean_code * mean
+    # A product with a column is several times faster on a CPU than a sum along the last axis.
+    share = mx.full((grouped.shape[-1], 1), 1 / grouped.shape[-1])
+    mean_code, mean, square, product = (
+        (part @ share).squeeze(-1) for part in (codes, grouped, mx.square(codes), codes * grouped)
+    )
+    spread = square - mx.square(mean_code)
+    together = product - mean_code * mean
     # All codes alike leave the slope open: such a group keeps its window.
     scale = mx.where(spread > 1e-6, together / mx.maximum(spread, 1e-6), window.scale)
     lo = mx.where(spread > 1e-6, mean - scale * mean_code, window.lo)
@@ -139,19 +143,22 @@ def to_float16(values: mx.array) -> mx.array:
     return mx.clip(values, -FLOAT16_MAX, FLOAT16_MAX).astype(mx.float16)
 
 
-def channel_order(rows: mx.array) -> mx.array:
+def channel_order(rows: mx.array, *, centred: bool = False) -> mx.array:
     """Order of channels that puts alike ones into the same group.
 
     Channels are sorted by their mean over the chunk: what spoils a row's group window is the
-    distance between the channels' offsets, which hold from token to token.
+    distance between the channels' offsets, which hold from token to token. Where the mean is taken
+    out before quantizing they are sorted by their spread around it.
 
     Args:
-        rows: float, [B, H, S, D], the first flushed chunk.
+        rows: float, [B, H, S, D], the first flushed chunk. centred: the mean will be taken out.
 
     Returns:
         int32, [H, D]; position -> channel.
     """
-    return mx.argsort(rows.astype(mx.float32).mean(axis=(0, 2)), axis=-1).astype(mx.int32)
+    rows = rows.astype(mx.float32)
+    measure = rows.var(axis=(0, 2)) if centred else rows.mean(axis=(0, 2))
+    return mx.argsort(measure, axis=-1).astype(mx.int32)
 
 
 def hadamard(size: int) -> mx.array | None:
