@@ -127,7 +127,8 @@ def _probe(model: Any) -> str | None:
     """Run a few tokens on decoded rows and on codes; the reason in words when they do not agree."""
     from .builder import KVCacheBuilder
 
-    told: dict[str, Any] = {"skvq_window": 8, "skvq_n_sink": 1, "skvq_bits_key": 4, "skvq_bits_value": 4}
+    # Eight bits: with fewer, a difference in the last place of a row can choose another code.
+    told: dict[str, Any] = {"skvq_window": 8, "skvq_n_sink": 1, "skvq_bits_key": 8, "skvq_bits_value": 8}
     config = KVCacheConfig("skvq", **told)
     results = []
     for on_codes in (False, True):
