@@ -61,6 +61,10 @@ def unpack(stream: mx.array, bits: int, count: int) -> mx.array:
     """
     if bits == 8:
         return stream
+    if 8 % bits == 0 and count * bits % 8 == 0:
+        last = 8 - bits
+        parts = [(stream >> shift) & ((1 << bits) - 1) for shift in range(0, last, bits)]
+        return mx.stack([*parts, stream >> last], axis=-1).reshape(*stream.shape[:-1], count)
     short = -stream.shape[-1] % bits
     if short:
         stream = mx.pad(stream, [(0, 0)] * (stream.ndim - 1) + [(0, short)])

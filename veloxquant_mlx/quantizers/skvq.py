@@ -134,8 +134,13 @@ def assign(rows: mx.array, window: Window, bits: int, group: int) -> mx.array:
 def decode(codes: mx.array, window: Window, group: int) -> mx.array:
     """Rows that codes stand for, [..., D] in the dtype of the window."""
     size = codes.shape[-1]
-    lo, scale = (mx.repeat(part, group, axis=-1)[..., :size] for part in window)
-    return codes.astype(lo.dtype) * scale + lo
+    group = min(group, size)
+    values = codes.astype(window.lo.dtype)
+    if size % group:
+        lo, scale = (mx.repeat(part, group, axis=-1)[..., :size] for part in window)
+        return values * scale + lo
+    lo, scale = (part[..., None] for part in window)
+    return (values.reshape(*codes.shape[:-1], -1, group) * scale + lo).reshape(codes.shape)
 
 
 def to_float16(values: mx.array) -> mx.array:

@@ -70,8 +70,10 @@ def test_eight_bits_are_close_in_every_dtype_and_ragged_shape(
 @pytest.mark.parametrize("value", [0.0, 1.0, -3.5, 1000.0])
 def test_constant_rows_come_back(dtype: mx.Dtype, space: dict[str, Any], value: float) -> None:
     constant = mx.full((1, 2, 32, 64), value, dtype=dtype)
+    # An 8-bit float has three bits of mantissa: half a unit in its last place is a sixteenth.
+    room = 1 / 16 if "skvq_param_bits" in space else 0.01
     for got in skvq(skvq_n_sink=0, **space).update_and_fetch(constant, constant):
-        assert apart(got, constant) <= 0.01 * abs(value)
+        assert apart(got, constant) <= room * abs(value)
 
 
 @every_dtype
@@ -206,7 +208,9 @@ def test_exact_rows_are_kept_in_the_model_s_16_bits(dtype: mx.Dtype) -> None:
     assert {part.dtype for part in cache.keys_and_values()} == {kept}
     assert cache.keys.dtype == cache.values.dtype == kept
     if dtype != mx.float32:
-        assert mx.array_equal(cache.keys, keys[:, :, 16:]).item()
+        # The exact rows: sinks, then the tail.
+        assert mx.array_equal(cache.keys[:, :, :4], keys[:, :, :4]).item()
+        assert mx.array_equal(cache.keys[:, :, 4:], keys[:, :, 16:]).item()
         assert mx.array_equal(cache.keys_and_values()[0][:, :, :4], keys[:, :, :4]).item()
 
 
