@@ -1,8 +1,8 @@
 """Packing of small integers: one little-endian bit stream per row.
 
 Eight codes of ``b`` bits fill exactly ``b`` bytes, so every width from 1 to 8 is handled by the same
-two loops over at most eight positions; widths that divide a byte take a shorter way. Seen as uint32 words the stream is the layout of
-``mx.quantize``, which is why ``mx.quantized_matmul`` can read it.
+two loops over at most eight positions; widths that divide a byte take a shorter way. Seen as uint32
+words the stream is the layout of ``mx.quantize``, which is why ``mx.quantized_matmul`` can read it.
 """
 
 import mlx.core as mx
