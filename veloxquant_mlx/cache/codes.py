@@ -99,10 +99,7 @@ class CodeStore:
         levels = (1 << self.bits) - 1
         lo, step = (part / self.factor for part in window)
         if self.bits <= 4:
-            # The middle of the window stays where it was although the step changed.
-            scale = mx.to_fp8(step)
-            middle = lo + step * (levels / 2)
-            return mx.stack([mx.to_fp8(middle - mx.from_fp8(scale, mx.float32) * (levels / 2)), scale])
+            return mx.to_fp8(mx.stack([lo, step]))
         # With many levels it is the ends that lose: both are rounded outward, by the half unit in the
         # last place that the nearest 8-bit float may be off.
         high = lo + step * levels

@@ -174,9 +174,7 @@ class SKVQSide(Side):
         self.reorders = config.skvq_reorder and not config.skvq_rotate
         self.centers = config.skvq_center and is_key
         if config.skvq_clip_search:
-            self.alphas = clip_grid(bits, bell_shaped=self.rotates)
-            # From four bits on a rotated group's first window is near enough the best.
-            self.refinements = 0 if self.rotates and bits >= 4 else 1
+            self.alphas, self.refinements = clip_grid(bits, bell_shaped=self.rotates), 1
         else:
             self.alphas, self.refinements = (config.skvq_clip_alpha,), 0
         self.order: mx.array | None = None
