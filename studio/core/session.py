@@ -107,12 +107,13 @@ class Session:
     def reply(self, prompt: str, *, stop: Stop = never, max_tokens: int = 512) -> Iterator[Step]:
         """Add a message and answer it.
 
-        Yields the steps of ``generate``. A refused prompt (VeloxQuantError) leaves the conversation as it
-        was; a reply that fails or is stopped later keeps the message and the text written so far.
+        Yields the steps of ``generate``. A refused prompt (VeloxQuantError) and a failure before the first
+        word leave the conversation as it was; later the message and the text written so far are kept.
         """
         if not prompt.strip():
             raise VeloxQuantError("The message is empty: write something first.")
-        return self._answer([*self.messages, Message("user", prompt)], stop, max_tokens)
+        before = list(self.messages)
+        return self._answer([*before, Message("user", prompt)], before, stop, max_tokens)
 
     def regenerate(self, *, stop: Stop = never, max_tokens: int = 512) -> Iterator[Step]:
         """Answer the last message once more in place of the last reply, reading the conversation again."""
@@ -122,19 +123,23 @@ class Session:
         if not kept:
             raise VeloxQuantError("There is no message to answer yet: write one first.")
         self._drop_cache()
-        return self._answer(kept, stop, max_tokens)
+        return self._answer(kept, kept, stop, max_tokens)
 
     def snapshot(self) -> CacheSnapshot | None:
         """The live cache as plain numbers, or None before the first reply."""
         return snapshot(self._cache) if self._cache is not None else None
 
-    def _answer(self, messages: list[Message], stop: Stop, max_tokens: int) -> Iterator[Step]:
+    def _answer(
+        self, messages: list[Message], fallback: list[Message], stop: Stop, max_tokens: int
+    ) -> Iterator[Step]:
         loaded = self._require_model()
         tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
-        self.messages = messages
-        return self._run(loaded, tokens, stop, max_tokens)
+        self.messages = list(messages)
+        return self._run(loaded, tokens, fallback, stop, max_tokens)
 
-    def _run(self, loaded: LoadedModel, tokens: list[int], stop: Stop, max_tokens: int) -> Iterator[Step]:
+    def _run(
+        self, loaded: LoadedModel, tokens: list[int], fallback: list[Message], stop: Stop, max_tokens: int
+    ) -> Iterator[Step]:
         cache, fresh = self._cache_for(loaded, tokens)
         # Until the run ends well nobody knows what the cache holds, so it must not be carried on.
         self._cache, self._held = cache, []
@@ -153,6 +158,10 @@ class Session:
                 elif hasattr(step, "text"):
                     text += step.text
                 yield step
+        except Exception:
+            if not text:
+                self.messages = list(fallback)
+            raise
         finally:
             if text:
                 self.messages.append(Message("assistant", text))

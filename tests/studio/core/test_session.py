@@ -265,6 +265,27 @@ def test_a_reply_that_fails_drops_the_cache(session: Session, monkeypatch: pytes
     assert answer(session, "again").reply_tokens == 6
 
 
+def test_a_reply_that_fails_before_its_first_word_leaves_the_conversation_as_it_was(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(session)
+    before = list(session.messages)
+
+    def failing(*arguments: Any, **words: Any) -> Any:
+        raise VeloxQuantError("It broke.")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session_module, "generate", failing)
+        with pytest.raises(VeloxQuantError, match="It broke"):
+            answer(session, "more")
+        assert session.messages == before
+        with pytest.raises(VeloxQuantError, match="It broke"):
+            list(session.regenerate())
+    assert session.messages == before[:1]
+    assert answer(session, "again").reply_tokens == 6
+
+
 def test_a_new_chat_forgets_everything_but_the_model(session: Session) -> None:
     answer(session)
     session.new_chat()
