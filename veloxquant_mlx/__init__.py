@@ -13,7 +13,7 @@ from .telemetry import ByteCount, CacheSnapshot, LayerStats
 
 if TYPE_CHECKING:
     from .builder import KVCacheBuilder
-    from .cache.base import snapshot
+    from .cache.slot import snapshot
 
 __all__ = [
     "ByteCount",
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
         return KVCacheBuilder
     if name == "snapshot":
-        from .cache.base import snapshot
+        from .cache.slot import snapshot
 
         return snapshot
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ from mlx_lm.models import base as mlx_lm_base
 from .cache.base import CompressedKVCache, PendingRows
 from .config import KVCacheConfig
 
-_NAME = "scaled_dot_product_attention"
+NAME = "scaled_dot_product_attention"
 
 _DENSE_ONLY = {
     "gpt_oss": "its attention has learned sinks",
@@ -54,11 +54,12 @@ def enable(model: Any) -> str | None:
     family = type(model).__module__.rpartition(".")[2]
     if family in _DENSE_ONLY:
         return f"attention on codes is off for {family}: {_DENSE_ONLY[family]}"
-    modules = _modules_of(model)
+    ours = (mlx_lm_base.scaled_dot_product_attention, _attention)
+    modules = [module for module in attention_modules(model) if getattr(module, NAME) in ours]
     if not modules:
         return f"attention on codes is off for {family}: it does not use mlx_lm's common attention"
     for module in modules:
-        setattr(module, _NAME, _attention)
+        setattr(module, NAME, _attention)
     names = tuple(module.__name__ for module in modules)
     _users.update(names)
     _enabled[id(model)] = names
@@ -95,15 +96,14 @@ def _release(key: int) -> None:
         _users[name] -= 1
         if not _users[name]:
             del _users[name]
-            setattr(sys.modules[name], _NAME, mlx_lm_base.scaled_dot_product_attention)
+            setattr(sys.modules[name], NAME, mlx_lm_base.scaled_dot_product_attention)
 
 
-def _modules_of(model: Any) -> list[ModuleType]:
-    """The model files of a model that hold mlx_lm's common attention under its own name."""
+def attention_modules(model: Any) -> list[ModuleType]:
+    """The model files of a model that hold an attention function under mlx_lm's name for it."""
     names = dict.fromkeys(type(part).__module__ for part in model.modules())
-    ours = (mlx_lm_base.scaled_dot_product_attention, _attention)
-    found = (sys.modules[name] for name in names if name.startswith("mlx_lm.models."))
-    return [module for module in found if getattr(module, _NAME, None) in ours]
+    found = (sys.modules[name] for name in names if name in sys.modules)
+    return [module for module in found if hasattr(module, NAME)]
 
 
 def _attention(

@@ -20,7 +20,7 @@ from .errors import QuantizerConfigError
 from .telemetry import ByteCount
 
 if TYPE_CHECKING:
-    from .cache.base import SlotCache
+    from .cache.slot import SlotCache
 
 
 DEFAULT_METHOD = "skvq"

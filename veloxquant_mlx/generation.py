@@ -10,7 +10,7 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from .cache.base import snapshot
+from .cache.slot import snapshot
 from .errors import VeloxQuantError
 from .steps import FinishedStep, PrefillStep, Step, TokenStep
 

@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from veloxquant_mlx import attention
 from veloxquant_mlx.builder import KVCacheBuilder
-from veloxquant_mlx.cache.base import snapshot
+from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.generation import Stop, generate, never

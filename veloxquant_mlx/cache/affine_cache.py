@@ -11,7 +11,7 @@ from ..config import KVCacheConfig, SlotShape, param
 from ..errors import CacheError
 from ..quantizers.packing import packed_bytes
 from ..telemetry import ByteCount
-from .base import SlotCache
+from .slot import SlotCache
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import mlx.core as mx
 
 if TYPE_CHECKING:
-    from .base import Side
+    from .side import Side
 
 _SPLIT_FROM = 2048
 """Coded rows from which a CPU shares a step between two streams."""

@@ -1,7 +1,6 @@
-"""What every cache of this project promises: mlx_lm's protocol, bytes by kind, gauges.
+"""A compressed slot: mlx_lm's cache protocol over two sides that share a flush frontier.
 
-A compressed cache is two *sides*, one for keys and one for values, that share the bookkeeping of
-the flush frontier. Rows stand in this order on both::
+Rows stand in this order on the side of the keys and on that of the values::
 
     sinks | codes            | tail
     0     | n_sink           | frontier ... offset
@@ -10,192 +9,19 @@ Sinks and tail are exact rows at 16 bits; codes are all that exists of the rows 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import mlx.core as mx
-from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 
 from ..config import KVCacheConfig
 from ..errors import CacheError
 from ..quantizers.skvq import FLOAT16_MAX, to_float16
-from ..telemetry import ByteCount, CacheSnapshot, LayerStats
-from .attend import Reader, attend
-
-
-class Absent:
-    """A name that ``hasattr`` must not find, although the base class has it.
-
-    mlx_lm swaps caches that have ``merge`` or ``to_quantized`` for its own uncompressed or
-    differently compressed ones.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
-        raise AttributeError(f"{owner.__name__ if owner else 'This cache'} has no '{self.name}'")
-
-
-class SlotCache:
-    """Bytes and gauges that telemetry reads from a slot. No method evaluates an array."""
-
-    offset: int
-
-    def byte_count(self) -> ByteCount:
-        """Bytes by kind, counted in closed form."""
-        raise NotImplementedError
-
-    def arrays(self) -> list[mx.array]:
-        """Every array the slot holds."""
-        raise NotImplementedError
-
-    @property
-    def reference_bytes(self) -> int:
-        """Bytes of the same tokens at 16 bits, uncompressed (counted)."""
-        raise NotImplementedError
-
-    @property
-    def resident_bytes(self) -> int:
-        """Sum of ``nbytes`` of every array held (measured)."""
-        return sum(array.nbytes for array in self.arrays())
-
-    def gauges(self) -> Mapping[str, float]:
-        """The method's named numbers, as declared in its configuration class."""
-        return {}
-
-
-class Side:
-    """Keys or values of one slot: sinks, a compressed store, an exact tail.
-
-    Subclasses say what the store is. Arrays are [B, H, rows, D].
-    """
-
-    def __init__(self, n_sink: int) -> None:
-        self.n_sink = n_sink
-        self.exact: mx.array | None = None
-        """Sinks and tail in one array, in storage dtype: a decode step then reads it in one go."""
-        self.sink_count = 0
-        """Leading rows of ``exact`` that are sinks; 0 before the first flush."""
-        self.shape: tuple[int, int, int] | None = None
-        """(B, H, D) of the first rows seen."""
-        self.coded = 0
-        """Rows in the store."""
-        self._fitted = False
-
-    @property
-    def sinks(self) -> mx.array | None:
-        """The sink rows, None before the first flush."""
-        return None if self.exact is None or not self._fitted else self.exact[:, :, : self.sink_count]
-
-    @property
-    def tail(self) -> mx.array | None:
-        """The newest exact rows, None before the first row."""
-        return None if self.exact is None else self.exact[:, :, self.sink_count :]
-
-    def append(self, rows: mx.array) -> None:
-        """Add rows, already in storage dtype, to the exact tail."""
-        if self.exact is None:
-            self.shape = (rows.shape[0], rows.shape[1], rows.shape[3])
-            self.exact = mx.contiguous(rows)
-        else:
-            self.exact = mx.concatenate([self.exact, rows], axis=2)
-
-    def flush(self, count: int, chunk: int) -> None:
-        """Move the oldest ``count`` tail rows behind the frontier, once and for good.
-
-        What stays frozen is learnt from the first ``chunk`` rows, however many come at once: it must not
-        depend on how a prompt was split.
-        """
-        if self.exact is None:
-            return
-        end = self.sink_count + count
-        if not self._fitted:
-            self.fit(self.exact[:, :, :chunk])
-            self._fitted, self.sink_count = True, self.n_sink
-        rows = self.exact[:, :, self.sink_count : end]
-        # A new array: the short rest must not keep the long buffer alive.
-        kept = [self.exact[:, :, : self.sink_count], self.exact[:, :, end:]]
-        self.exact = mx.contiguous(mx.concatenate(kept, axis=2))
-        if rows.shape[2]:
-            self.encode(rows)
-            self.coded += rows.shape[2]
-
-    def rows(self, dtype: mx.Dtype) -> mx.array:
-        """All rows in order, [B, H, offset, D]; the coded ones decoded."""
-        return self._in_order(self._decoded(dtype, self.out_of_code_space), dtype, lambda exact: exact)
-
-    def rows_in_code_space(self, dtype: mx.Dtype) -> mx.array:
-        """All rows in order in the space of the codes: cheaper than bringing every coded row out of it."""
-        return self._in_order(self._decoded(dtype, lambda coded: coded), dtype, self.into_code_space)
-
-    def exact_rows(self, dtype: mx.Dtype) -> mx.array:
-        """Sinks and tail, [B, H, n, D], without the coded rows between them."""
-        if self.exact is None:
-            raise ValueError("This side holds no rows.")
-        return self.exact.astype(dtype)
-
-    def _decoded(self, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]) -> mx.array | None:
-        if not self.coded:
-            return None
-        if dtype != mx.float16:
-            return change(self.coded_rows(dtype))
-        # A step times a code, or a sum over rotated channels, may pass float16's range although no row does.
-        return to_float16(change(self.coded_rows(mx.float32)))
-
-    def _in_order(
-        self, coded: mx.array | None, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]
-    ) -> mx.array:
-        exact = change(self.exact_rows(dtype))
-        if coded is None:
-            return exact
-        sinks, tail = exact[:, :, : self.sink_count], exact[:, :, self.sink_count :]
-        return mx.concatenate([sinks, coded, tail], axis=2)
-
-    def arrays(self) -> list[mx.array]:
-        """Every array this side holds."""
-        return ([] if self.exact is None else [self.exact]) + self.store_arrays()
-
-    def byte_count(self) -> ByteCount:
-        """Bytes by kind (counted)."""
-        if self.shape is None or self.exact is None:
-            return ByteCount()
-        row = self.shape[0] * self.shape[1] * self.shape[2] * 2
-        tail = self.exact.shape[2] - self.sink_count
-        return self.store_bytes() + ByteCount(exact=tail * row, sinks=self.sink_count * row)
-
-    def fit(self, rows: mx.array) -> None:
-        """Learn what stays frozen for the cache's life from the first chunk."""
-        raise NotImplementedError
-
-    def encode(self, rows: mx.array) -> None:
-        """Append rows to the store."""
-        raise NotImplementedError
-
-    def coded_rows(self, dtype: mx.Dtype) -> mx.array:
-        """The store's rows in code space, [B, H, coded, D]."""
-        raise NotImplementedError
-
-    def into_code_space(self, rows: mx.array) -> mx.array:
-        """Rows or queries [B, H, R, D] in the linear space the codes are kept in; here the same space."""
-        return rows
-
-    def out_of_code_space(self, rows: mx.array) -> mx.array:
-        """Undo ``into_code_space``."""
-        return rows
-
-    def reader(self, dtype: mx.Dtype) -> Reader | None:
-        """What attends straight on the store, computing in ``dtype``; None where the rows must be decoded."""
-        return None
-
-    def store_bytes(self) -> ByteCount:
-        """Bytes of codes, parameters and side data (counted)."""
-        raise NotImplementedError
-
-    def store_arrays(self) -> list[mx.array]:
-        """Arrays of codes, parameters and side data."""
-        raise NotImplementedError
+from ..telemetry import ByteCount
+from .attend import attend
+from .side import Side
+from .slot import Absent, SlotCache
 
 
 class PendingRows:
@@ -448,26 +274,3 @@ def _to_storage(rows: mx.array, *, in_range: bool) -> mx.array:
 
 def _reference(side: Side, tokens: int) -> int:
     return 0 if side.shape is None else side.shape[0] * side.shape[1] * side.shape[2] * 2 * tokens
-
-
-def layer_stats(slot: int, cache: Any) -> LayerStats:
-    """Plain numbers of one slot; a slot of another class is reported as foreign with its real bytes."""
-    if isinstance(cache, SlotCache):
-        return LayerStats(
-            slot=slot,
-            replaced=True,
-            counted=cache.byte_count(),
-            resident_bytes=cache.resident_bytes,
-            reference_bytes=cache.reference_bytes,
-            tokens=cache.offset,
-            gauges=dict(cache.gauges()),
-        )
-    held = sum(a.nbytes for _, a in tree_flatten(cache.state) if isinstance(a, mx.array))
-    return LayerStats(slot, False, ByteCount(foreign=held), held, held, int(getattr(cache, "offset", 0)))
-
-
-def snapshot(caches: list[Any]) -> CacheSnapshot:
-    """The whole cache list as plain numbers, with MLX's own memory figures. Evaluates nothing."""
-    layers = tuple(layer_stats(slot, cache) for slot, cache in enumerate(caches))
-    tokens = max((layer.tokens for layer in layers), default=0)
-    return CacheSnapshot(tokens, layers, mx.get_active_memory(), mx.get_peak_memory())

@@ -8,7 +8,7 @@ from mlx_lm.models.cache import KVCache
 
 from ..config import KVCacheConfig, SlotShape
 from ..telemetry import ByteCount
-from .base import Absent, SlotCache
+from .slot import Absent, SlotCache
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from ..config import Gauge, KVCacheConfig, SlotShape, param
 from ..errors import QuantizerConfigError
 from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard, to_float16
 from ..telemetry import ByteCount
-from .base import CompressedKVCache, Side
+from .base import CompressedKVCache
 from .codes import CodeReader, CodeStore
+from .side import Side
 
 # What lowered the divergence at equal bytes on a text that is not the one reported on.
 _MEASURED_BEST: dict[str, Any] = {

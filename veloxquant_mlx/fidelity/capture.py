@@ -1,7 +1,6 @@
 """The queries a model's attention layers ask, without a change to the model that lasts."""
 
 import copy
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any
 
 import mlx.core as mx
 
-_NAME = "scaled_dot_product_attention"
+from ..attention import NAME, attention_modules
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,12 +41,6 @@ def capture_queries(model: Any, caches: Sequence[Any], tokens: mx.array) -> Mapp
     return found
 
 
-def attention_modules(model: Any) -> list[Any]:
-    """The Python modules that define the model's layers and hold the attention function by name."""
-    names = dict.fromkeys(type(layer).__module__ for layer in model.modules())
-    return [sys.modules[name] for name in names if hasattr(sys.modules.get(name), _NAME)]
-
-
 @contextmanager
 def _recording(model: Any, caches: Sequence[Any]) -> Iterator[dict[int, Query]]:
     found: dict[int, Query] = {}
@@ -65,11 +58,11 @@ def _recording(model: Any, caches: Sequence[Any]) -> Iterator[dict[int, Query]]:
 
         return attend
 
-    before = [(module, getattr(module, _NAME)) for module in attention_modules(model)]
+    before = [(module, getattr(module, NAME)) for module in attention_modules(model)]
     try:
         for module, original in before:
-            setattr(module, _NAME, recorded(original))
+            setattr(module, NAME, recorded(original))
         yield found
     finally:
         for module, original in before:
-            setattr(module, _NAME, original)
+            setattr(module, NAME, original)

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from ..builder import KVCacheBuilder
-from ..cache.base import snapshot
+from ..cache.slot import snapshot
 from ..config import KVCacheConfig
 from ..spelling import spell_method
 from .records import MethodFidelity, Phase, SlotFidelity, Spread

@@ -12,7 +12,8 @@ import mlx.core as mx
 import numpy as np
 
 from ..builder import KVCacheBuilder
-from ..cache.base import CompressedKVCache, SlotCache
+from ..cache.base import CompressedKVCache
+from ..cache.slot import SlotCache
 from ..config import KVCacheConfig
 from ..progress import Progress
 from .capture import Query

@@ -72,7 +72,7 @@ class Gate:
 
 def endless(*arguments: Any, stop: Callable[[], bool], **words: Any) -> Iterator[Step]:
     """In place of ``generate``: a reply that ends only when it is stopped (or fails after many steps)."""
-    from veloxquant_mlx.cache.base import snapshot
+    from veloxquant_mlx.cache.slot import snapshot
     from veloxquant_mlx.steps import TokenStep
 
     now = snapshot([])

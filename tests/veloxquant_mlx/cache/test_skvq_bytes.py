@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 
 from tests.veloxquant_mlx.cache.feeding import feed, rows, skvq
-from veloxquant_mlx.cache.base import layer_stats, snapshot
+from veloxquant_mlx.cache.slot import layer_stats, snapshot
 from veloxquant_mlx.telemetry import ByteCount
 
 

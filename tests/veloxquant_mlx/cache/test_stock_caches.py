@@ -9,7 +9,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache, QuantizedKVCache
 
 from tests.veloxquant_mlx.cache.feeding import feed, rows
-from veloxquant_mlx.cache.base import layer_stats, snapshot
+from veloxquant_mlx.cache.slot import layer_stats, snapshot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import CacheError
 from veloxquant_mlx.telemetry import ByteCount

@@ -12,12 +12,12 @@ from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from tests.tiny import VOCABULARY, tiny_model
 from veloxquant_mlx import attention
+from veloxquant_mlx.attention import attention_modules
 from veloxquant_mlx.builder import KVCacheBuilder
-from veloxquant_mlx.cache import base
+from veloxquant_mlx.cache import slot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import CacheError, Cancelled, VeloxQuantError
 from veloxquant_mlx.fidelity import Measurement, measure
-from veloxquant_mlx.fidelity.capture import attention_modules
 
 PLAIN = KVCacheConfig("plain")
 AFFINE = KVCacheConfig("affine", affine_bits=2, affine_group_size=32)
@@ -88,7 +88,7 @@ def test_bytes_are_those_of_the_cache_after_the_text(model: Any) -> None:
     cache = KVCacheBuilder.for_model(model, AFFINE)
     for begin in range(0, 150, 32):
         model(mx.array(TOKENS[begin : min(150, begin + 32)])[None], cache=cache)
-    expected = base.snapshot(cache)
+    expected = slot.snapshot(cache)
     row = found.methods[0]
     assert row.counted == expected.counted
     assert row.resident_bytes == expected.resident_bytes

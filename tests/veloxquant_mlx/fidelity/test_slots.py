@@ -8,9 +8,10 @@ import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
 from tests.tiny import VOCABULARY, tiny_model
+from veloxquant_mlx.attention import attention_modules
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.fidelity import SlotFidelity, measure, reverse_water_filling
-from veloxquant_mlx.fidelity.capture import attention_modules, capture_queries
+from veloxquant_mlx.fidelity.capture import capture_queries
 from veloxquant_mlx.fidelity.limit import covariance_eigenvalues
 from veloxquant_mlx.progress import silent
 

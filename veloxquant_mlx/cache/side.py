@@ -1,0 +1,141 @@
+"""Keys or values of one slot: exact rows and a compressed store."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+
+from ..quantizers.skvq import to_float16
+from ..telemetry import ByteCount
+from .attend import Reader
+
+
+class Side:
+    """Keys or values of one slot: sinks, a compressed store, an exact tail.
+
+    Subclasses say what the store is. Arrays are [B, H, rows, D].
+    """
+
+    def __init__(self, n_sink: int) -> None:
+        self.n_sink = n_sink
+        self.exact: mx.array | None = None
+        """Sinks and tail in one array, in storage dtype: a decode step then reads it in one go."""
+        self.sink_count = 0
+        """Leading rows of ``exact`` that are sinks; 0 before the first flush."""
+        self.shape: tuple[int, int, int] | None = None
+        """(B, H, D) of the first rows seen."""
+        self.coded = 0
+        """Rows in the store."""
+        self._fitted = False
+
+    @property
+    def sinks(self) -> mx.array | None:
+        """The sink rows, None before the first flush."""
+        return None if self.exact is None or not self._fitted else self.exact[:, :, : self.sink_count]
+
+    @property
+    def tail(self) -> mx.array | None:
+        """The newest exact rows, None before the first row."""
+        return None if self.exact is None else self.exact[:, :, self.sink_count :]
+
+    def append(self, rows: mx.array) -> None:
+        """Add rows, already in storage dtype, to the exact tail."""
+        if self.exact is None:
+            self.shape = (rows.shape[0], rows.shape[1], rows.shape[3])
+            self.exact = mx.contiguous(rows)
+        else:
+            self.exact = mx.concatenate([self.exact, rows], axis=2)
+
+    def flush(self, count: int, chunk: int) -> None:
+        """Move the oldest ``count`` tail rows behind the frontier, once and for good.
+
+        What stays frozen is learnt from the first ``chunk`` rows, however many come at once: it must not
+        depend on how a prompt was split.
+        """
+        if self.exact is None:
+            return
+        end = self.sink_count + count
+        if not self._fitted:
+            self.fit(self.exact[:, :, :chunk])
+            self._fitted, self.sink_count = True, self.n_sink
+        rows = self.exact[:, :, self.sink_count : end]
+        # A new array: the short rest must not keep the long buffer alive.
+        kept = [self.exact[:, :, : self.sink_count], self.exact[:, :, end:]]
+        self.exact = mx.contiguous(mx.concatenate(kept, axis=2))
+        if rows.shape[2]:
+            self.encode(rows)
+            self.coded += rows.shape[2]
+
+    def rows(self, dtype: mx.Dtype) -> mx.array:
+        """All rows in order, [B, H, offset, D]; the coded ones decoded."""
+        return self._in_order(self._decoded(dtype, self.out_of_code_space), dtype, lambda exact: exact)
+
+    def rows_in_code_space(self, dtype: mx.Dtype) -> mx.array:
+        """All rows in order in the space of the codes: cheaper than bringing every coded row out of it."""
+        return self._in_order(self._decoded(dtype, lambda coded: coded), dtype, self.into_code_space)
+
+    def exact_rows(self, dtype: mx.Dtype) -> mx.array:
+        """Sinks and tail, [B, H, n, D], without the coded rows between them."""
+        if self.exact is None:
+            raise ValueError("This side holds no rows.")
+        return self.exact.astype(dtype)
+
+    def _decoded(self, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]) -> mx.array | None:
+        if not self.coded:
+            return None
+        if dtype != mx.float16:
+            return change(self.coded_rows(dtype))
+        # A step times a code, or a sum over rotated channels, may pass float16's range although no row does.
+        return to_float16(change(self.coded_rows(mx.float32)))
+
+    def _in_order(
+        self, coded: mx.array | None, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]
+    ) -> mx.array:
+        exact = change(self.exact_rows(dtype))
+        if coded is None:
+            return exact
+        sinks, tail = exact[:, :, : self.sink_count], exact[:, :, self.sink_count :]
+        return mx.concatenate([sinks, coded, tail], axis=2)
+
+    def arrays(self) -> list[mx.array]:
+        """Every array this side holds."""
+        return ([] if self.exact is None else [self.exact]) + self.store_arrays()
+
+    def byte_count(self) -> ByteCount:
+        """Bytes by kind (counted)."""
+        if self.shape is None or self.exact is None:
+            return ByteCount()
+        row = self.shape[0] * self.shape[1] * self.shape[2] * 2
+        tail = self.exact.shape[2] - self.sink_count
+        return self.store_bytes() + ByteCount(exact=tail * row, sinks=self.sink_count * row)
+
+    def fit(self, rows: mx.array) -> None:
+        """Learn what stays frozen for the cache's life from the first chunk."""
+        raise NotImplementedError
+
+    def encode(self, rows: mx.array) -> None:
+        """Append rows to the store."""
+        raise NotImplementedError
+
+    def coded_rows(self, dtype: mx.Dtype) -> mx.array:
+        """The store's rows in code space, [B, H, coded, D]."""
+        raise NotImplementedError
+
+    def into_code_space(self, rows: mx.array) -> mx.array:
+        """Rows or queries [B, H, R, D] in the linear space the codes are kept in; here the same space."""
+        return rows
+
+    def out_of_code_space(self, rows: mx.array) -> mx.array:
+        """Undo ``into_code_space``."""
+        return rows
+
+    def reader(self, dtype: mx.Dtype) -> Reader | None:
+        """What attends straight on the store, computing in ``dtype``; None where the rows must be decoded."""
+        return None
+
+    def store_bytes(self) -> ByteCount:
+        """Bytes of codes, parameters and side data (counted)."""
+        raise NotImplementedError
+
+    def store_arrays(self) -> list[mx.array]:
+        """Arrays of codes, parameters and side data."""
+        raise NotImplementedError

@@ -1,0 +1,74 @@
+"""What telemetry reads from a slot of a model's cache list: bytes by kind and gauges."""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from ..telemetry import ByteCount, CacheSnapshot, LayerStats
+
+
+class Absent:
+    """A name that ``hasattr`` must not find, although the base class has it.
+
+    mlx_lm swaps caches that have ``merge`` or ``to_quantized`` for its own uncompressed or
+    differently compressed ones.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
+        raise AttributeError(f"{owner.__name__ if owner else 'This cache'} has no '{self.name}'")
+
+
+class SlotCache:
+    """Bytes and gauges that telemetry reads from a slot. No method evaluates an array."""
+
+    offset: int
+
+    def byte_count(self) -> ByteCount:
+        """Bytes by kind, counted in closed form."""
+        raise NotImplementedError
+
+    def arrays(self) -> list[mx.array]:
+        """Every array the slot holds."""
+        raise NotImplementedError
+
+    @property
+    def reference_bytes(self) -> int:
+        """Bytes of the same tokens at 16 bits, uncompressed (counted)."""
+        raise NotImplementedError
+
+    @property
+    def resident_bytes(self) -> int:
+        """Sum of ``nbytes`` of every array held (measured)."""
+        return sum(array.nbytes for array in self.arrays())
+
+    def gauges(self) -> Mapping[str, float]:
+        """The method's named numbers, as declared in its configuration class."""
+        return {}
+
+
+def layer_stats(slot: int, cache: Any) -> LayerStats:
+    """Plain numbers of one slot; a slot of another class is reported as foreign with its real bytes."""
+    if isinstance(cache, SlotCache):
+        return LayerStats(
+            slot=slot,
+            replaced=True,
+            counted=cache.byte_count(),
+            resident_bytes=cache.resident_bytes,
+            reference_bytes=cache.reference_bytes,
+            tokens=cache.offset,
+            gauges=dict(cache.gauges()),
+        )
+    held = sum(a.nbytes for _, a in tree_flatten(cache.state) if isinstance(a, mx.array))
+    return LayerStats(slot, False, ByteCount(foreign=held), held, held, int(getattr(cache, "offset", 0)))
+
+
+def snapshot(caches: list[Any]) -> CacheSnapshot:
+    """The whole cache list as plain numbers, with MLX's own memory figures. Evaluates nothing."""
+    layers = tuple(layer_stats(slot, cache) for slot, cache in enumerate(caches))
+    tokens = max((layer.tokens for layer in layers), default=0)
+    return CacheSnapshot(tokens, layers, mx.get_active_memory(), mx.get_peak_memory())
