@@ -1,0 +1,83 @@
+"""Attention by the cache itself agrees with attention over its decoded rows."""
+
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from tests.veloxquant_mlx.cache.feeding import feed, rows, skvq
+from veloxquant_mlx.cache import attend as attend_module
+
+SPACES: list[dict[str, Any]] = [
+    {}, {"skvq_reorder": False}, {"skvq_rotate": True}, {"skvq_center": True, "skvq_rotate": True},
+    {"skvq_param_bits": 8, "skvq_center": True}, {"skvq_bits_key": 7}, {"skvq_group_size": 16},
+]  # fmt: skip
+every_space = pytest.mark.parametrize("space", SPACES, ids=lambda s: " ".join(s) or "documented")
+
+
+def queries(length: int, heads: int, dim: int = 64, dtype: mx.Dtype = mx.float32) -> mx.array:
+    return mx.random.normal((2, heads, length, dim), key=mx.random.key(7)).astype(dtype)
+
+
+def decoded(cache: Any, dtype: mx.Dtype) -> tuple[mx.array, mx.array]:
+    return cache.key_side.rows(dtype), cache.value_side.rows(dtype)
+
+
+def close(got: mx.array, wanted: mx.array, room: float) -> bool:
+    return bool(mx.abs(got.astype(mx.float32) - wanted.astype(mx.float32)).max().item() <= room)
+
+
+@every_space
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize(("length", "mask"), [(1, None), (1, "array"), (5, "causal"), (5, "array")])
+def test_it_agrees_with_attention_over_the_decoded_rows(
+    space: dict[str, Any], repeats: int, length: int, mask: str | None
+) -> None:
+    keys, values = rows(70, batch=2, heads=2, key_dim=64, value_dim=64)
+    cache = feed(skvq(**space), keys, values, [70])
+    given: Any = mask
+    if mask == "array":
+        given = (mx.arange(70)[None] <= mx.arange(70 - length, 70)[:, None]) & (mx.arange(70) != 3)
+    asked = queries(length, 2 * repeats)
+    wanted = mx.fast.scaled_dot_product_attention(asked, *decoded(cache, mx.float32), scale=0.125, mask=given)
+    assert close(cache.attend(asked, 0.125, given), wanted, 2e-5)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_sixteen_bit_queries_get_sixteen_bit_results(dtype: mx.Dtype) -> None:
+    keys, values = rows(70, batch=2, heads=2, key_dim=64, value_dim=64, dtype=dtype)
+    cache = feed(skvq(skvq_rotate=True), keys, values, [70])
+    asked = queries(1, 4, dtype=dtype)
+    wanted = mx.fast.scaled_dot_product_attention(asked, *decoded(cache, dtype), scale=0.125, mask=None)
+    got = cache.attend(asked, 0.125, None)
+    assert got.dtype == dtype
+    assert close(got, wanted, 0.02)
+
+
+def test_a_step_shared_between_two_streams_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, values = rows(70, batch=2, heads=2, key_dim=64, value_dim=64)
+    cache = feed(skvq(skvq_rotate=True, skvq_center=True), keys, values, [70])
+    asked = queries(1, 6)
+    whole = cache.attend(asked, 0.125, None)
+    monkeypatch.setattr(attend_module, "_SPLIT_FROM", 2)
+    assert close(cache.attend(asked, 0.125, None), whole, 2e-5)
+
+
+def test_a_deferred_flush_follows_the_attention_it_was_deferred_for() -> None:
+    keys, values = rows(40, batch=2, heads=2, key_dim=64, value_dim=64)
+    cache = skvq(skvq_defer_flush=True)
+    cache.on_codes = True
+    cache.update_and_fetch(keys, values)
+    assert cache.frontier == 0
+    exact = mx.fast.scaled_dot_product_attention(
+        queries(40, 4), *(part.astype(mx.float16).astype(mx.float32) for part in (keys, values)),
+        scale=0.125, mask="causal",
+    )  # fmt: skip
+    assert close(cache.attend(queries(40, 4), 0.125, "causal"), exact, 2e-5)
+    assert cache.frontier == 32
+
+
+def test_extreme_scores_do_not_overflow() -> None:
+    keys, values = rows(70, batch=2, heads=2, key_dim=64, value_dim=64)
+    cache = feed(skvq(), keys, values, [70])
+    assert mx.isfinite(cache.attend(1000 * queries(1, 4), 1.0, None)).all().item()
