@@ -1,6 +1,5 @@
 """A growing store of packed codes with their windows, and a reader that attends on them."""
 
-import math
 from typing import NamedTuple
 
 import mlx.core as mx
@@ -11,9 +10,9 @@ from ..telemetry import ByteCount
 
 _KERNEL_GROUPS = (32, 64, 128)
 _KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
-_USUAL_LARGEST = 16.0
-"""What the largest value of the first rows becomes under the factor: later ones may be 28 times larger
-before 8-bit windows saturate, and far smaller before they lose precision."""
+_USUAL_ROOT = 40
+"""8-bit code of the largest window of the first chunk: later ones may be ten times as large (127 / 40
+squared) before they are cut off."""
 
 
 class CodeReader(NamedTuple):
@@ -48,36 +47,33 @@ class CodeReader(NamedTuple):
 class CodeStore:
     """Rows as packed codes, with a window (lo, scale) per row and group.
 
-    Windows are stored in float16, or in 8-bit floats (4 bits exponent, 3 bits mantissa) under a factor
-    that the first rows fix: so coarse a window costs little, because codes are chosen after it is rounded.
+    Windows are stored in float16, or in 8 bits as signed roots: the code ``k`` stands for ``k * |k|`` times
+    a factor that the first chunk fixes, which is fine where most windows are and reaches far beyond.
+    Such a rounding costs little, because codes are chosen after it.
 
     Args:
         bits: 1 to 8, of one code. group: channels that share a window. param_bits: 16 or 8.
+        first: coded rows of the first chunk.
     """
 
-    def __init__(self, bits: int, group: int, param_bits: int) -> None:
+    def __init__(self, bits: int, group: int, param_bits: int, first: int) -> None:
         self.bits = bits
         self.group = group
         self.param_bits = param_bits
-        self.factor = 1.0
-        """What 8-bit windows are multiplied with to decode them; a power of two."""
+        self.first = first
+        self._factors: tuple[float, float] | None = None
+        """What 8-bit lo and scale are multiplied with."""
         self.dim = 0
         self.codes: mx.array | None = None
         """uint8, [B, H, n, bytes]."""
         self._windows: mx.array | None = None
-        """lo and scale, float16 or uint8, [2, B, H, n, G]."""
+        """lo and scale, float16 or int8, [2, B, H, n, G]."""
 
     @property
     def readable(self) -> bool:
         """True when mlx's quantized kernels can read the store as it lies."""
         group = min(self.group, self.dim)
         return group in _KERNEL_GROUPS and self.dim % group == 0 and self.bits in _KERNEL_BITS
-
-    def fit(self, largest: mx.array) -> None:
-        """Fix the factor of 8-bit windows by the largest absolute value of the first rows, a scalar."""
-        value: float = largest.item()  # type: ignore[assignment]
-        if value > 0:
-            self.factor = 2.0 ** math.floor(math.log2(value / _USUAL_LARGEST))
 
     def append(self, rows: mx.array, window: Window) -> None:
         """Round the windows to what is stored, choose the codes, keep both.
@@ -94,24 +90,34 @@ class CodeStore:
 
     def _rounded(self, window: Window) -> mx.array:
         """The windows as they are stored."""
+        both = mx.stack(list(window))
         if self.param_bits == 16:
-            return to_float16(mx.stack([window.lo, window.scale]))
-        levels = (1 << self.bits) - 1
-        lo, step = (part / self.factor for part in window)
+            return to_float16(both)
+        if self._factors is None:
+            largest = mx.abs(both[:, :, :, : self.first]).max(axis=(1, 2, 3, 4)).tolist()
+            lo, scale = (float(value) / _USUAL_ROOT**2 or 1.0 for value in largest)  # type: ignore[arg-type, union-attr]
+            self._factors = (lo, scale)
+        roots = mx.sign(both) * mx.sqrt(mx.abs(both) / self._factor_column())
         if self.bits <= 4:
-            return mx.to_fp8(mx.stack([lo, step]))
-        # With many levels it is the ends that lose: both are rounded outward, by the half unit in the
-        # last place that the nearest 8-bit float may be off.
-        high = lo + step * levels
-        below = mx.to_fp8(lo - mx.abs(lo) / 16)
-        return mx.stack([below, mx.to_fp8((high - mx.from_fp8(below, mx.float32)) * (17 / 16 / levels))])
+            roots = mx.round(roots)
+        else:
+            # With many levels it is the ends that lose, so the window is rounded outward.
+            low = mx.floor(roots[0])
+            reach = (window.lo + window.scale * ((1 << self.bits) - 1)) - low * mx.abs(low) * self._factors[0]
+            step = reach / ((1 << self.bits) - 1)
+            roots = mx.stack([low, mx.ceil(mx.sqrt(mx.maximum(step, 0) / self._factors[1]))])
+        return mx.clip(roots, -127, 127).astype(mx.int8)
 
     def _decoded_window(self, stored: mx.array, dtype: mx.Dtype) -> Window:
         if self.param_bits == 16:
             values = stored.astype(dtype)
         else:
-            values = (mx.from_fp8(stored, mx.float32) * self.factor).astype(dtype)
+            roots = stored.astype(mx.float32)
+            values = (roots * mx.abs(roots) * self._factor_column()).astype(dtype)
         return Window(values[0], values[1])
+
+    def _factor_column(self) -> mx.array:
+        return mx.array(self._factors or (1.0, 1.0)).reshape(2, 1, 1, 1, 1)
 
     def reader(self, dtype: mx.Dtype, mean: mx.array | None) -> CodeReader | None:
         """A reader that computes in ``dtype``, or None where no kernel reads the codes.

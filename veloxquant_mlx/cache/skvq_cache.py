@@ -43,7 +43,7 @@ class SKVQConfig(KVCacheConfig):
         "Balanced": {"skvq_bits_key": 3, "skvq_window": 32, "skvq_recent": 32} | _MEASURED_BEST,
         "Smallest": {"skvq_window": 32, "skvq_recent": 32} | _MEASURED_BEST,
         "Near-lossless": {
-            "skvq_bits_key": 4, "skvq_bits_value": 4, "skvq_window": 24, "skvq_recent": 8,
+            "skvq_bits_key": 4, "skvq_bits_value": 4, "skvq_window": 16, "skvq_recent": 16,
         } | _MEASURED_BEST,
         "Documented": {},
     }  # fmt: skip
@@ -158,7 +158,8 @@ class SKVQConfig(KVCacheConfig):
 
     def code_store(self, bits: int) -> CodeStore:
         """An empty store for codes of ``bits`` bits."""
-        return CodeStore(bits, self.skvq_group_size, self.skvq_param_bits)
+        first = (self.skvq_window - self.skvq_n_sink) or self.skvq_window
+        return CodeStore(bits, self.skvq_group_size, self.skvq_param_bits, first)
 
     def _side_data_bytes(self, heads: int, dim: int, is_key: bool) -> int:
         ordered = self.skvq_reorder and not self.skvq_rotate
@@ -184,16 +185,13 @@ class SKVQSide(Side):
         """Channel mean of chunk 0 in code space, at 16 bits, [H, D]."""
 
     def fit(self, rows: mx.array) -> None:
-        """Freeze the channel order, the key mean and the factor of 8-bit windows by the first chunk."""
+        """Freeze the channel order and the key mean of the first chunk."""
         rows = rows.astype(mx.float32)
         if self.reorders:
             self.order = channel_order(rows, centred=self.centers)
         coded = self.into_code_space(rows)
         if self.centers:
             self.mean = to_float16(coded.mean(axis=(0, 2)))  # [H, D]
-        if self.store.param_bits == 8:
-            usual = coded[:, :, self.n_sink :] if self.n_sink < rows.shape[2] else coded
-            self.store.fit(mx.abs(self._centred(usual)).max())
 
     def encode(self, rows: mx.array) -> None:
         """Append rows [B, H, S, D] to the packed store."""

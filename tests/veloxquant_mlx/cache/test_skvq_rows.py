@@ -72,7 +72,7 @@ def test_constant_rows_come_back(dtype: mx.Dtype, space: dict[str, Any], value: 
     constant = mx.full((1, 2, 32, 64), value, dtype=dtype)
     for got in skvq(skvq_n_sink=0, **space).update_and_fetch(constant, constant):
         if "skvq_param_bits" in space:
-            # An 8-bit float has three bits of mantissa: lo and scale may each be off by a sixteenth. A
+            # lo and scale have eight bits each and share their range with all rows of the chat. A
             # rotated constant row is the worst there is: one large channel, whose step the zeros around it
             # share.
             error = mx.linalg.norm((got - constant).astype(mx.float32), axis=-1)
