@@ -9,6 +9,7 @@ import contextlib
 import logging
 import threading
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -133,6 +134,14 @@ class _Worker(QObject):
         self._answer("regenerate", lambda session: session.regenerate(stop=stop.is_set))
 
     @Slot()
+    def close(self) -> None:
+        """Drop the model on the thread that loaded it, then end the thread."""
+        with self._edge("models", "closing"):
+            if self._session is not None:
+                self._session.unload()
+        QThread.currentThread().quit()
+
+    @Slot()
     def serve_exports(self) -> None:
         """Write the reports asked for; also called between the tokens of a reply."""
         while self.exports:
@@ -252,11 +261,13 @@ class Engine(QObject):
     _reply = Signal(str, object)
     _regenerate = Signal(object)
     _exports = Signal()
+    _close = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.state = "starting"
-        self._stop = threading.Event()
+        self._stops: weakref.WeakSet[threading.Event] = weakref.WeakSet()
+        """The stops of jobs that wait or run; the worker lets go of those it is done with."""
         self._thread = QThread()
         self._thread.setObjectName("engine")
         self._worker = _Worker()
@@ -268,6 +279,7 @@ class Engine(QObject):
             (self._unload, worker.unload), (self._configure, worker.configure),
             (self._new_chat, worker.new_chat), (self._reply, worker.reply),
             (self._regenerate, worker.regenerate), (self._exports, worker.serve_exports),
+            (self._close, worker.close),
         ):  # fmt: skip
             down.connect(slot)
         # Signal to signal: a plain method would be called on the worker thread, even when queued.
@@ -293,15 +305,18 @@ class Engine(QObject):
         self._find.emit()
 
     def load(self, path: str) -> None:
-        """Load a model folder; answered by ``progress`` and ``loaded``."""
+        """Load a model folder; answered by ``progress`` and ``loaded``. What runs is stopped first."""
+        self.stop()
         self._load.emit(path, self._fresh_stop())
 
     def fetch_starter(self) -> None:
-        """Get the starter model, once, and load it."""
+        """Get the starter model, once, and load it. What runs is stopped first."""
+        self.stop()
         self._fetch.emit(self._fresh_stop())
 
     def import_gguf(self, path: str) -> None:
-        """Convert a .gguf file into a model folder and load it."""
+        """Convert a .gguf file into a model folder and load it. What runs is stopped first."""
+        self.stop()
         self._import.emit(path, self._fresh_stop())
 
     def unload(self) -> None:
@@ -328,7 +343,8 @@ class Engine(QObject):
 
     def stop(self) -> None:
         """Stop the running reply, or cancel loading or importing; looked at between tokens and blocks."""
-        self._stop.set()
+        for stop in list(self._stops):
+            stop.set()
 
     def export(self, path: str, with_transcript: bool, history: Any) -> None:
         """Write a memory report, also while a reply runs; ``history`` is a dict of copied columns."""
@@ -344,17 +360,16 @@ class Engine(QObject):
         return steps
 
     def close(self) -> None:
-        """Stop whatever runs and wait for the thread to end."""
+        """Stop whatever runs, give the model back and wait for the thread to end."""
         self.stop()
-        self._thread.quit()
+        self._close.emit()
         self._thread.wait()
 
     def _fresh_stop(self) -> threading.Event:
         # One event per job: a stop meant for the last job must not reach the next, nor be undone by it.
-        # The last job ends first, for there is one thread.
-        self._stop.set()
-        self._stop = threading.Event()
-        return self._stop
+        stop = threading.Event()
+        self._stops.add(stop)
+        return stop
 
     @Slot(str)
     def _note_state(self, state: str) -> None:

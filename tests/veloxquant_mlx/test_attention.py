@@ -1,6 +1,8 @@
 """Attention on codes is put into one model, changes nothing else, and is taken out again."""
 
 import gc
+import subprocess
+import sys
 from importlib import import_module
 
 import mlx.core as mx
@@ -13,6 +15,13 @@ from veloxquant_mlx.cache.base import CompressedKVCache, PendingRows
 
 CONFIG = KVCacheConfig(method="skvq", skvq_window=16, skvq_bits_key=8, skvq_bits_value=8)
 ON_CODES = ("llama", "qwen2", "qwen3", "gemma3_text", "qwen3_next", "deepseek_v2")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_from_others() -> None:
+    """Models of other tests may still wait to be collected."""
+    for key in list(attention._enabled):
+        attention._release(key)
 
 
 def logits(model: object, steps: int = 3) -> mx.array:
@@ -51,10 +60,17 @@ def test_nothing_stays_behind(family: str) -> None:
     )
 
 
+def assert_untouched() -> None:
+    llama = import_module("mlx_lm.models.llama")
+    assert llama.scaled_dot_product_attention is mlx_lm_base.scaled_dot_product_attention
+
+
 def test_it_is_not_there_on_import() -> None:
-    assert import_module("mlx_lm.models.llama").scaled_dot_product_attention is (
-        mlx_lm_base.scaled_dot_product_attention
+    code = (
+        "import veloxquant_mlx.attention, mlx_lm.models.llama as llama, mlx_lm.models.base as base\n"
+        "assert llama.scaled_dot_product_attention is base.scaled_dot_product_attention"
     )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_two_models_of_a_family_do_not_take_it_from_each_other() -> None:
@@ -65,7 +81,7 @@ def test_two_models_of_a_family_do_not_take_it_from_each_other() -> None:
     assert attention.is_enabled(second)
     assert mx.isfinite(logits(second)).all().item()
     attention.disable(second)
-    test_it_is_not_there_on_import()
+    assert_untouched()
 
 
 def test_a_model_that_is_gone_takes_it_along() -> None:
@@ -73,7 +89,7 @@ def test_a_model_that_is_gone_takes_it_along() -> None:
     attention.enable(model)
     del model
     gc.collect()
-    test_it_is_not_there_on_import()
+    assert_untouched()
 
 
 @pytest.mark.parametrize(("family", "reason"), [("gemma2", "caps"), ("mamba", "common attention")])
