@@ -83,8 +83,8 @@ def test_the_sentences_of_all_some_and_none() -> None:
     def sentence(family: str) -> str:
         return KVCacheBuilder.plan(model_of(family), SKVQ).sentence
 
-    assert sentence("llama") == "All 3 slots compressed."
-    assert sentence("gemma3_text").startswith("1 of 3 slots compressed; the others: ")
+    assert sentence("llama") == "All 3 slots use this cache."
+    assert sentence("gemma3_text").startswith("1 of 3 slots use this cache; the others: ")
     assert sentence("mamba").startswith("This model has no KV cache to compress: ")
 
 

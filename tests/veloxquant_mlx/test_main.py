@@ -1,7 +1,10 @@
 """The command line: what it prints, what it refuses, and with which exit code."""
 
+import errno
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +51,7 @@ def test_chat_prints_the_reply_the_table_and_the_figures(capsys: Capture, folder
     out, err = capsys.readouterr()
     assert err == ""
     assert "slot" in out
-    assert "All 3 slots compressed." in out
+    assert "All 3 slots use this cache." in out
     lines = out.splitlines()
     header = next(line for line in lines if line.startswith("slot"))
     for column in ("codes", "parameters", "counted", "resident", "16-bit", "ratio", "frontier"):
@@ -270,3 +273,63 @@ def test_without_a_command_it_says_how_to_use_it(capsys: Capture) -> None:
         main([])
     assert ended.value.code == 2
     assert "usage: veloxquant" in capsys.readouterr().err
+
+
+class _Refusing(io.StringIO):
+    """A standard output whose other end is not what it was."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, text: str) -> int:
+        raise self.error
+
+
+def test_a_reader_that_went_away_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, folder: Path
+) -> None:
+    monkeypatch.setattr("sys.stdout", _Refusing(BrokenPipeError(errno.EPIPE, "Broken pipe")))
+    for arguments in (["methods", "--json"], ["models"], chat(folder), chat(folder, "--json")):
+        assert main(arguments) == 141
+    assert capsys.readouterr().err == ""
+
+
+def test_a_pipe_closed_early_leaves_no_word(folder: Path) -> None:
+    """In a process of its own: Python writes what is left at its end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "veloxquant_mlx", *chat(folder, "--no-openblas")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+def test_a_disk_that_is_full_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("sys.stdout", _Refusing(OSError(errno.ENOSPC, "No space left on device")))
+    assert main(["methods"]) == 1
+    said = capsys.readouterr().err
+    assert "No space left on device" in said and len(said.splitlines()) == 1
+
+
+def test_the_unexpected_is_one_sentence_that_leads_to_the_details(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def break_it() -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("veloxquant_mlx.__main__.methods", break_it)
+    assert "RuntimeError" in (said := refusal(capsys, ["methods"])) and "--verbose" in said
+    with pytest.raises(RuntimeError, match="boom"):
+        main(["methods", "--verbose"])
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "warm"])
+def test_temperature_is_a_number_from_zero_on(value: str, capsys: Capture, folder: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(chat(folder, f"--temperature={value}"))
+    assert "--temperature" in capsys.readouterr().err

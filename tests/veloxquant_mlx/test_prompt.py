@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import tiny_folder
+from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.models.load import load_model
 from veloxquant_mlx.prompt import encode
 
@@ -54,3 +55,10 @@ def test_a_lone_surrogate_does_not_stop_the_tokenizer(chat, base, text: str) -> 
 @pytest.mark.parametrize("text", ["Grüße", "😀", "日本語", "a\x00b"])
 def test_any_other_text_comes_back(base, text: str) -> None:  # type: ignore[no-untyped-def]
     assert base.decode(encode(base, [("user", text)])) == text
+
+
+@pytest.mark.parametrize("template", ["{{ nope(", "{{ raise_exception('Only one turn is taken') }}"])
+def test_a_template_that_fails_is_one_sentence(template: str, tmp_path: Path) -> None:
+    tokenizer = load_model(tiny_folder(tmp_path / "m", chat_template=template)).tokenizer
+    with pytest.raises(VeloxQuantError, match=r"chat template can't take this conversation \(.+\): choose"):
+        encode(tokenizer, [("user", "hello")])

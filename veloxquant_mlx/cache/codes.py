@@ -1,47 +1,17 @@
-"""A growing store of packed codes with their windows, and a reader that attends on them."""
-
-from typing import NamedTuple
+"""A growing store of packed codes with their windows."""
 
 import mlx.core as mx
 
 from ..quantizers.packing import pack, packed_bytes, unpack
 from ..quantizers.skvq import Window, assign, decode, to_float16
 from ..telemetry import ByteCount
+from .readers import KernelReader, LaneReader, Reader
 
 _KERNEL_GROUPS = (32, 64, 128)
 _KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
 _USUAL_ROOT = 40
 """8-bit code of the largest window of the first chunk: later ones may be ten times as large (127 / 40
 squared) before they are cut off."""
-
-
-class CodeReader(NamedTuple):
-    """Codes as mlx's quantized kernels take them, for the length of one attention call."""
-
-    words: mx.array
-    """uint32, [B, H, n, D * bits / 32]."""
-    window: Window
-    """[B, H, n, G]."""
-    group: int
-    bits: int
-    mean: mx.array | None
-    """Added to every row, in code space, [1, H, 1, D]."""
-
-    def scores(self, queries: mx.array, start: int, end: int) -> mx.array:
-        """Products of queries in code space [B, H, R, D] with rows ``start`` to ``end``, [B, H, R, rows]."""
-        products = self._product(queries, start, end, transpose=True)
-        return products if self.mean is None else products + (queries * self.mean).sum(axis=-1, keepdims=True)
-
-    def weighted(self, weights: mx.array, start: int, end: int) -> mx.array:
-        """Sums of rows ``start`` to ``end`` under weights [B, H, R, rows], in code space, [B, H, R, D]."""
-        rows = self._product(weights, start, end, transpose=False)
-        return rows if self.mean is None else rows + weights.sum(axis=-1, keepdims=True) * self.mean
-
-    def _product(self, left: mx.array, start: int, end: int, *, transpose: bool) -> mx.array:
-        words, lo, scale = (part[:, :, start:end] for part in (self.words, *self.window))
-        return mx.quantized_matmul(
-            left, words, scale, lo, transpose=transpose, group_size=self.group, bits=self.bits
-        )
 
 
 class CodeStore:
@@ -119,16 +89,20 @@ class CodeStore:
     def _factor_column(self) -> mx.array:
         return mx.array(self._factors or (1.0, 1.0)).reshape(2, 1, 1, 1, 1)
 
-    def reader(self, dtype: mx.Dtype, mean: mx.array | None) -> CodeReader | None:
-        """A reader that computes in ``dtype``, or None where no kernel reads the codes.
+    def reader(self, dtype: mx.Dtype, mean: mx.array | None) -> Reader | None:
+        """A reader that computes in ``dtype``, or None where the rows have to be decoded.
 
         Args:
             mean: added to every row, in code space, [1, H, 1, D].
         """
-        if self.codes is None or self._windows is None or not self.readable:
+        if self.codes is None or self._windows is None:
             return None
         window = self._decoded_window(self._windows, dtype)
-        return CodeReader(self.codes.view(mx.uint32), window, min(self.group, self.dim), self.bits, mean)
+        if mx.default_device() == mx.cpu and self.group >= self.dim and self.dim % 8 == 0:
+            return LaneReader(self.codes, window, self.bits, mean)
+        if not self.readable:
+            return None
+        return KernelReader(self.codes.view(mx.uint32), window, min(self.group, self.dim), self.bits, mean)
 
     def decoded(self, dtype: mx.Dtype) -> mx.array:
         """All rows, [B, H, n, D]; computed in float32 unless ``dtype`` holds float16 exactly."""

@@ -6,7 +6,7 @@ import mlx.core as mx
 
 from ..quantizers.skvq import to_float16
 from ..telemetry import ByteCount
-from .attend import Reader
+from .readers import Reader
 
 
 class Side:

@@ -11,7 +11,8 @@ from ..errors import QuantizerConfigError
 from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard, to_float16
 from ..telemetry import ByteCount
 from .base import CompressedKVCache
-from .codes import CodeReader, CodeStore
+from .codes import CodeStore
+from .readers import Reader
 from .side import Side
 
 # What lowered the divergence at equal bytes on a text that is not the one reported on.
@@ -223,7 +224,7 @@ class SKVQSide(Side):
         rows = self.store.decoded(dtype)
         return rows if self.mean is None else rows + self.mean.astype(dtype)[:, None]
 
-    def reader(self, dtype: mx.Dtype) -> CodeReader | None:
+    def reader(self, dtype: mx.Dtype) -> Reader | None:
         """A reader of the codes, or None where mlx's quantized kernels do not take their layout."""
         return self.store.reader(dtype, None if self.mean is None else self.mean.astype(dtype)[None, :, None])
 

@@ -61,20 +61,44 @@ def unpack(stream: mx.array, bits: int, count: int) -> mx.array:
     """
     if bits == 8:
         return stream
-    if 8 % bits == 0 and count * bits % 8 == 0:
-        last = 8 - bits
-        parts = [(stream >> shift) & ((1 << bits) - 1) for shift in range(0, last, bits)]
-        return mx.stack([*parts, stream >> last], axis=-1).reshape(*stream.shape[:-1], count)
-    short = -stream.shape[-1] % bits
+    short = -stream.shape[-1] % lane_bytes(bits)
     if short:
         stream = mx.pad(stream, [(0, 0)] * (stream.ndim - 1) + [(0, short)])
-    lanes = stream.reshape(*stream.shape[:-1], -1, bits).astype(mx.uint16)
+    codes = lanes(stream, bits).swapaxes(-1, -2)
+    return codes.reshape(*stream.shape[:-1], -1)[..., :count].astype(mx.uint8)
+
+
+def lane_bytes(bits: int) -> int:
+    """Bytes after which a row's codes start at a byte's first bit again."""
+    return 1 if 8 % bits == 0 else bits
+
+
+def lanes(stream: mx.array, bits: int) -> mx.array:
+    """The codes of each row with those together that start at the same bit.
+
+    It costs half of what putting them in their order does.
+
+    Args:
+        stream: uint8, [..., n * lane_bytes(bits)].
+
+    Returns:
+        Whole numbers, [..., L, n]; the code in lane ``l`` and place ``i`` is the row's number ``L * i + l``.
+    """
+    mask = (1 << bits) - 1
+    if 8 % bits == 0:
+        shifts = mx.arange(0, 8, bits, dtype=mx.uint8)[:, None]
+        return (stream[..., None, :] >> shifts) & mask
+    grouped = stream.reshape(*stream.shape[:-1], -1, bits)
+    if bits == 3:
+        # All eight codes of three bytes fit one word: two operations instead of twenty.
+        low, middle, high = (grouped[..., byte].astype(mx.uint32) for byte in range(3))
+        word = low | (middle << 8) | (high << 16)
+        return (word[..., None, :] >> mx.arange(0, 24, 3, dtype=mx.uint32)[:, None]) & mask
     codes = []
     for lane in range(8):
         byte, shift = divmod(bits * lane, 8)
-        value = lanes[..., byte] >> shift
+        value = grouped[..., byte] >> shift
         if shift + bits > 8:
-            value = value | (lanes[..., byte + 1] << (8 - shift))
-        codes.append(value)
-    out = (mx.stack(codes, axis=-1) & ((1 << bits) - 1)).astype(mx.uint8)
-    return out.reshape(*stream.shape[:-1], -1)[..., :count]
+            value = value | (grouped[..., byte + 1] << (8 - shift))
+        codes.append(value & mask)
+    return mx.stack(codes, axis=-2)

@@ -6,7 +6,6 @@ import mlx.core as mx
 import pytest
 
 from tests.veloxquant_mlx.cache.feeding import feed, rows, skvq
-from veloxquant_mlx.cache import attend as attend_module
 
 SPACES: list[dict[str, Any]] = [
     {}, {"skvq_reorder": False}, {"skvq_rotate": True}, {"skvq_center": True, "skvq_rotate": True},
@@ -54,13 +53,15 @@ def test_sixteen_bit_queries_get_sixteen_bit_results(dtype: mx.Dtype) -> None:
     assert close(got, wanted, 0.02)
 
 
-def test_a_step_shared_between_two_streams_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("group", [32, 64])
+def test_every_width_is_read_from_its_codes(bits: int, group: int) -> None:
     keys, values = rows(70, batch=2, heads=2, key_dim=64, value_dim=64)
-    cache = feed(skvq(skvq_rotate=True, skvq_center=True), keys, values, [70])
+    cache = feed(skvq(skvq_bits_key=bits, skvq_bits_value=bits, skvq_group_size=group), keys, values, [70])
     asked = queries(1, 6)
-    whole = cache.attend(asked, 0.125, None)
-    monkeypatch.setattr(attend_module, "_SPLIT_FROM", 2)
-    assert close(cache.attend(asked, 0.125, None), whole, 2e-5)
+    wanted = mx.fast.scaled_dot_product_attention(asked, *decoded(cache, mx.float32), scale=0.125, mask=None)
+    assert (cache.key_side.reader(mx.float32) is None) == (bits == 7 and group == 32)
+    assert close(cache.attend(asked, 0.125, None), wanted, 2e-5)
 
 
 def test_a_deferred_flush_follows_the_attention_it_was_deferred_for() -> None:

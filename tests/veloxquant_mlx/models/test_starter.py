@@ -36,7 +36,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _left() -> list[str]:
     if not paths.models_dir().exists():
         return []
-    return sorted(p.name for p in paths.models_dir().iterdir() if p.name != ".starter.lock")
+    return sorted(p.name for p in paths.models_dir().iterdir())
 
 
 def test_made_once_with_its_licence(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +92,13 @@ def test_two_at_once_work_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(results) == 2
     assert calls == [1]
     assert load_model(results[0]).info.problem is None
+
+
+def test_what_a_killed_run_left_is_cleared_away(small: Path) -> None:
+    for name in (".starter.x7k2.part", f".{starter.STARTER_NAME}.x7k2.part"):
+        (paths.models_dir() / name).mkdir(parents=True)
+    starter.starter_model()
+    assert _left() == [starter.STARTER_NAME]
 
 
 def test_wrong_download_is_refused(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
