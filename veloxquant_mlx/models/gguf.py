@@ -10,7 +10,7 @@ from .. import paths
 from ..atomic import atomic_folder
 from ..errors import ModelError
 from ..progress import Progress, part, silent
-from .disk import need_space, writing
+from .disk import alone, need_space, sweep, writing
 from .gguf_config import ROPE_FACTORS, check_supported, make_config, mlx_name
 from .gguf_header import Header, TensorInfo, read_header
 from .gguf_tokenizer import end_tokens, write_tokenizer
@@ -40,8 +40,10 @@ def import_gguf(file: Path, destination: Path | None = None, progress: Progress 
     if target.exists() and not (target / IMPORT_NOTE).is_file():
         raise ModelError(f"{target} already exists and was not made by an import: choose another folder.")
     need_space(target, file.stat().st_size + _BESIDE_WEIGHTS)
-    with writing(target), atomic_folder(target) as folder:
-        convert(file, header, folder, report)
+    with writing(target), alone(target.parent, report):
+        sweep(target.parent, target.name)
+        with atomic_folder(target) as folder:
+            convert(file, header, folder, report)
     return target
 
 

