@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .arguments import add_method, add_model, count, progress_bar, resolve_model
+from .arguments import add_method, add_model, count, progress_bar, resolve_model, temperature
 from .config import KVCacheConfig, methods
 from .errors import Cancelled, VeloxQuantError
 from .measure_command import add_measure
@@ -19,22 +20,56 @@ from .spelling import read_config
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 after an error told in one sentence, or 130 after Ctrl-C."""
+    """Run one command.
+
+    The exit code is 0, 1 after an error told in one sentence, 130 after Ctrl-C, or 141 when the reader of
+    what is printed went away.
+    """
     if arguments is None:
         ensure_openblas()
     parser = _parser()
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.DEBUG if options.verbose else logging.ERROR, stream=sys.stderr)
     try:
-        return int(options.run(options) or 0)
+        code = int(options.run(options) or 0)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _print_no_more()
+        return 141
     except VeloxQuantError as error:
-        if options.verbose:
-            raise
-        print(f"veloxquant: {error}", file=sys.stderr)
-        return 1
+        return _refused(str(error), options.verbose)
+    except OSError as error:
+        _print_no_more()
+        return _refused(
+            f"The system refused a step of this ({error.strerror or error}); run it again with --verbose to "
+            "see the details.",
+            options.verbose,
+        )
     except (KeyboardInterrupt, Cancelled):
         print("\nveloxquant: stopped.", file=sys.stderr)
         return 130
+    except Exception as error:
+        return _refused(
+            f"Something unexpected stopped this ({type(error).__name__}); run it again with --verbose to see "
+            "the details.",
+            options.verbose,
+        )
+
+
+def _refused(sentence: str, verbose: bool) -> int:
+    """Say why in one sentence; with ``verbose`` the error being handled goes on its way."""
+    if verbose:
+        raise
+    print(f"veloxquant: {sentence}", file=sys.stderr)
+    return 1
+
+
+def _print_no_more() -> None:
+    """Send what is still to be printed nowhere: Python would try, and fail, once more at its end."""
+    own = sys.__stdout__
+    if own is not None and sys.stdout is own:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), own.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     add_method(chat)
     chat.add_argument("--prompt", required=True, help="the message; '-' reads it from standard input")
     chat.add_argument("--max-tokens", type=count, default=256, metavar="N", help="most tokens to write (256)")
-    chat.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy (0)")
+    chat.add_argument("--temperature", type=temperature, default=0.0, metavar="T", help="0 is greedy (0)")
     chat.set_defaults(run=_chat)
 
     add_measure(commands, common)

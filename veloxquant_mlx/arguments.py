@@ -1,6 +1,7 @@
 """What the commands share: their arguments, the folder behind ``--model``, the progress bar."""
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,14 @@ def count_from_zero(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError("must be at least 0")
+    return value
+
+
+def temperature(text: str) -> float:
+    """A finite number of at least 0."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError("must be 0 or more")
     return value
 
 
