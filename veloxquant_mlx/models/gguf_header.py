@@ -126,7 +126,7 @@ def read_header(file: Path) -> Header:
     except _Damaged as damage:
         raise ModelError(f"{file.name} is not a whole GGUF file ({damage}): download it again.") from None
     except OSError as error:
-        raise ModelError(f"{file} can't be read ({error.strerror or error}).") from error
+        raise ModelError(f"{file} can't be read ({error.strerror or error}): choose another file.") from error
 
 
 def _parse(reader: _Reader) -> Header:

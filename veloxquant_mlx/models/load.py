@@ -84,7 +84,9 @@ def _load(info: ModelInfo, report: Progress) -> LoadedModel:
     try:
         model, config = library.load_model(info.path, lazy=True)
     except Exception as error:
-        raise ModelError(f"{info.name} can't be loaded: {_reason(error)}.") from error
+        raise ModelError(
+            f"{info.name} can't be loaded ({_reason(error)}): download it again or choose another."
+        ) from error
     tokenizer = _load_tokenizer(library, info, config)
     chosen = policy.choose(model, info.parameters or 0, info.size_bytes)
     model = policy.apply(model, chosen)
@@ -98,6 +100,8 @@ def _offline_library() -> Any:
     """mlx_lm.utils, with the hub client beneath it told to stay offline."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    # Its warnings, as of a prompt beyond the context, go past the log to the terminal.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     # For the case that something imported the client before: it reads the variable only once.
     from huggingface_hub import constants
 

@@ -40,7 +40,9 @@ def count_slots(config: Mapping[str, Any]) -> Slots:
         import_module("mlx_lm.models.base")
         model_class, args_class = _get_classes(dict(config))
     except (ValueError, AttributeError) as error:
-        raise ModelError(f"Models of type '{kind}' are not supported by this version of mlx-lm.") from error
+        raise ModelError(
+            f"Models of type '{kind}' are not supported by this version of mlx-lm: choose another."
+        ) from error
     try:
         caches = make_prompt_cache(model_class(args_class.from_dict(dict(config))))
     except Exception as error:
