@@ -35,8 +35,8 @@ class Plan:
         if not ours:
             return "This model has no KV cache to compress: " + "; ".join(others) + "."
         if ours == total:
-            return f"All {total} slots compressed."
-        return f"{ours} of {total} slots compressed; the others: " + "; ".join(others) + "."
+            return f"All {total} slots use this cache."
+        return f"{ours} of {total} slots use this cache; the others: " + "; ".join(others) + "."
 
 
 @dataclass(frozen=True, slots=True)
