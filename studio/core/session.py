@@ -14,7 +14,7 @@ from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.generation import Stop, generate, never
-from veloxquant_mlx.models.find import ModelInfo
+from veloxquant_mlx.models.find import ModelInfo, describe
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
 from veloxquant_mlx.progress import Progress, silent
 from veloxquant_mlx.prompt import encode_within
@@ -65,8 +65,10 @@ class Session:
     def load(self, path: Path, progress: Progress = silent) -> LoadedInfo:
         """Put another model in memory in place of the present one; the conversation starts afresh.
 
-        Raises ModelError and Cancelled; there is no model then.
+        Raises ModelError and Cancelled. A folder that can't be used leaves everything as it is; when
+        loading itself fails or is cancelled there is no model.
         """
+        describe(path)
         self.unload()
         self.model = load_model(path, progress)
         reason = attention.enable(self.model.model)

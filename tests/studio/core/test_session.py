@@ -1,5 +1,6 @@
 """A conversation: what is read again, what is carried on, what a refusal leaves alone."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -319,9 +320,21 @@ def test_another_model_begins_afresh(session: Session, tmp_path: Path) -> None:
     assert answer(session).reply_tokens == 6
 
 
-def test_a_load_that_fails_leaves_no_model(session: Session, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_used_leaves_model_and_conversation(session: Session, tmp_path: Path) -> None:
+    answer(session)
+    model, messages = session.model, list(session.messages)
     with pytest.raises(ModelError):
         session.load(tmp_path / "nowhere")
+    assert session.model is model
+    assert session.messages == messages
+
+
+def test_a_load_that_fails_leaves_no_model(session: Session, tmp_path: Path) -> None:
+    broken = tiny_folder(tmp_path / "broken")
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 5}))
+    with pytest.raises(ModelError, match="can't be loaded"):
+        session.load(broken)
     assert session.model is None
 
 

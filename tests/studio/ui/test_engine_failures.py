@@ -67,8 +67,8 @@ def test_a_model_that_is_not_there(qtbot: QtBot, ready: Engine, notes: Notes, tm
     where, sentence, _ = failure(qtbot, ready, lambda: ready.load(str(tmp_path / "nowhere")))
     assert where == "models"
     assert "nowhere" in sentence
-    # The model that was there made room for it.
-    assert "unloaded" in notes.names()
+    # The model that was there is kept.
+    assert "unloaded" not in notes.names()
 
 
 def test_weights_of_nan(qtbot: QtBot, engine: Engine, tmp_path: Path) -> None:
