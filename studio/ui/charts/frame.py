@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from studio.ui.charts.plot import QuietPlot
-from studio.ui.parts import label, margins
+from studio.ui.parts import Elided, label, margins
 
 
 class ChartFrame(QWidget):
@@ -14,7 +14,9 @@ class ChartFrame(QWidget):
         super().__init__()
         self.setAccessibleName(title)
         self._title, self._unit = label(title, "strong"), label(unit, "small")
-        self._words = label("", "small")
+        self._words = Elided()
+        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words.setProperty("text-role", "small")
         self._words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._sentence = label("", "lead", wrap=True)
         self._sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -25,11 +27,17 @@ class ChartFrame(QWidget):
         margins(head, 0, 0, 0, 0, 8)
         head.addWidget(self._title)
         head.addWidget(self._unit)
-        head.addStretch(1)
-        head.addWidget(self._words, 8)
+        head.addWidget(self._words, 1)
         self._body = QStackedLayout()
         self._body.addWidget(plot)
-        self._body.addWidget(self._sentence)
+        # Words are as high as their lines: what is left is shared above and below.
+        middle = QWidget()
+        around = QVBoxLayout(middle)
+        margins(around, 0, 0, 0, 0, 0)
+        around.addStretch(1)
+        around.addWidget(self._sentence)
+        around.addStretch(1)
+        self._body.addWidget(middle)
         column = QVBoxLayout(self)
         margins(column, 0, 0, 0, 0, 2)
         column.addLayout(head)

@@ -14,7 +14,7 @@ from studio.ui import words
 from studio.ui.charts.figures import fine, table
 from studio.ui.charts.frame import ChartFrame
 from studio.ui.charts.ink import STACK, small
-from studio.ui.charts.plot import PixelItem, QuietPlot
+from studio.ui.charts.plot import RIGHT, PixelItem, QuietPlot
 from studio.ui.charts.scale import binary_ticks, decimal_ticks, limit, tick_words, worth_drawing
 from studio.ui.theme import Scheme
 from veloxquant_mlx.telemetry import BYTE_KINDS, ByteCount
@@ -224,6 +224,12 @@ class MemoryChart(ChartFrame):
         high = limit(tallest * 1.04 / 1e6)
         most = max(1, int(width / (metrics.horizontalAdvance("1,000,000") * 1.7)))
         x = [(float(tick), f"{tick:,}") for tick in binary_ticks(end, min(8, most))]
+        # A number that would be cut at the edge is left out.
+        x = [
+            (at, text)
+            for at, text in x
+            if at * width / end + metrics.horizontalAdvance(text) / 2 <= width + RIGHT
+        ]
         levels = decimal_ticks(high, max(1, min(5, int(height / (metrics.height() * 2)))))
         step = levels[1] if len(levels) > 1 else high
         self._areas.grid = levels

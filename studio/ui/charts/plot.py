@@ -12,6 +12,8 @@ from studio.ui.theme import Scheme
 
 GAP = 6.0
 """Pixels between an axis and its numbers."""
+RIGHT = 8.0
+"""Pixels at the right of the inside, into which the last number may reach."""
 
 
 class PixelItem(pg.GraphicsObject):
@@ -70,7 +72,7 @@ class QuietPlot(pg.PlotWidget):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
         self.getViewBox().setDefaultPadding(0)
         self.getViewBox().disableAutoRange()
-        self.getPlotItem().setContentsMargins(0, 6, 8, 0)
+        self.getPlotItem().setContentsMargins(0, 6, RIGHT, 0)
         self.scheme = Scheme.Dark
         self._ticks: tuple[list[tuple[float, str]], list[tuple[float, str]]] | None = None
         self._range: tuple[tuple[float, float], tuple[float, float]] | None = None

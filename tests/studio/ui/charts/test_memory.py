@@ -2,11 +2,13 @@ from itertools import pairwise
 
 import numpy as np
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtWidgets import QToolTip
+from PySide6.QtGui import QFontMetricsF
+from PySide6.QtWidgets import QLabel, QToolTip
 
 from studio.core.history import History
-from studio.ui.charts.ink import STACK
+from studio.ui.charts.ink import STACK, small
 from studio.ui.charts.memory import NOTHING, WAITING, end_words
+from studio.ui.charts.plot import RIGHT, QuietPlot
 from tests.studio.synthetic import history, plan, reply, snapshot
 from tests.studio.ui.charts.conftest import Show
 from veloxquant_mlx.steps import TokenStep
@@ -129,3 +131,22 @@ def test_nothing_of_the_plotting_librarys_own_controls_is_left(show: Show) -> No
     item = plot.getPlotItem()
     assert item.buttonsHidden and not item.menuEnabled() and plot.getViewBox().menu is None
     assert plot.contextMenuPolicy() == Qt.ContextMenuPolicy.NoContextMenu
+
+
+def test_no_number_is_cut_at_the_edge(show: Show) -> None:
+    for tokens in (40, 95, 260, 1000, 5000):
+        chart = show(history(((tokens - 3, 3),)), size=(700, 290)).memory
+        plot = chart.findChild(QuietPlot)
+        assert plot is not None
+        metrics = QFontMetricsF(small(plot.font()))
+        (_, end), _ = plot.getViewBox().viewRange()
+        for words in plot.tick_words()[0]:
+            at = plot.inside()[0] * int(words.replace(",", "")) / end
+            assert at + metrics.horizontalAdvance(words) / 2 <= plot.inside()[0] + RIGHT
+
+
+def test_the_sentence_of_an_empty_chart_is_in_the_middle(show: Show) -> None:
+    chart = show(None).memory
+    sentence = next(label for label in chart.findChildren(QLabel) if label.text() == NOTHING)
+    middle = sentence.geometry().center().y()
+    assert abs(middle - sentence.parentWidget().rect().center().y()) <= 1
