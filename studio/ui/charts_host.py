@@ -22,6 +22,7 @@ class ChartsHost(QFrame):
         self.panel: Any = None
         self.history: Any = None
         self._plan: Plan | None = None
+        self._waiting = ""
         self._column = QVBoxLayout(self)
         parts.margins(self._column, 0, 0, 0, 0, 0)
 
@@ -47,8 +48,9 @@ class ChartsHost(QFrame):
         self._column.addWidget(self.panel)
         self.panel.set_history(self.history)
         self.follow_palette()
-        if self._plan is not None:
-            self.panel.set_plan(self._plan)
+        self.panel.set_plan(self._plan)
+        if self._waiting:
+            self.panel.set_waiting(self._waiting)
 
     def append(self, step: Step) -> None:
         """Keep a step's numbers."""
@@ -74,8 +76,14 @@ class ChartsHost(QFrame):
     def set_plan(self, plan: Plan | None) -> None:
         """What the method does to the slots; None without a model."""
         self._plan = plan
-        if self.panel is not None and plan is not None:
+        if self.panel is not None:
             self.panel.set_plan(plan)
+
+    def set_waiting(self, words: str) -> None:
+        """What the charts say while nothing is compressed yet, without a full stop."""
+        self._waiting = words
+        if self.panel is not None:
+            self.panel.set_waiting(words)
 
     def follow_palette(self) -> None:
         """Paint in the scheme of the palette."""

@@ -164,8 +164,13 @@ class Reply(QWidget):
         self.status.hide()
         self.render_text()
         speed = "" if step.decode_speed is None else f"{words.speed(step.decode_speed)} measured"
-        facts = [words.count(step.reply_tokens, "token"), speed, words.reason(step.reason)]
-        self._figures.setText(", ".join(fact for fact in facts if fact) + ".")
+        if step.reply_tokens:
+            facts = [words.count(step.reply_tokens, "token"), speed, words.reason(step.reason)]
+        else:
+            facts = [words.reason(step.reason), "before the first word"]
+        said = ", ".join(fact for fact in facts if fact) + "."
+        self._figures.setText(said[:1].upper() + said[1:])
+        self.copy_button.setVisible(bool(self._final))
         self._foot.show()
 
     def fail(self, sentence: str, details: str) -> None:

@@ -1,12 +1,15 @@
 """Where the person writes: a box that grows with its words, and one button that sends or stops."""
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+import re
+
+from PySide6.QtCore import QEvent, QMimeData, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QTextOption
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, QWidget
 
 from studio.ui import parts
 
 _MOST_LINES = 8
+_LONG_WORD = re.compile(r"\S{2000}")
 
 
 class _Editor(QPlainTextEdit):
@@ -21,6 +24,16 @@ class _Editor(QPlainTextEdit):
             self.sent.emit()
             return
         super().keyPressEvent(event)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        """Paste or drop."""
+        self.prepare(source.text())
+        super().insertFromMimeData(source)
+
+    def prepare(self, text: str) -> None:
+        """Get ready for ``text``: Qt looks for the end of an unbroken word anew at each of its lines."""
+        if _LONG_WORD.search(text):
+            self.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
 
 
 class PromptBox(QFrame):
@@ -61,6 +74,7 @@ class PromptBox(QFrame):
 
     def set_text(self, text: str) -> None:
         """Put words into the box and the cursor behind them."""
+        self.editor.prepare(text)
         self.editor.setPlainText(text)
         self.editor.moveCursor(self.editor.textCursor().MoveOperation.End)
 
@@ -98,7 +112,14 @@ class PromptBox(QFrame):
             self.submit()
 
     def _changed(self) -> None:
-        can_send = bool(self.text().strip()) and not self._reason
+        text = self.text()
+        if not text:
+            self.editor.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        can_send = bool(text.strip()) and not self._reason
+        had_focus = self.window().focusWidget() is self.button
+        if had_focus and not self._replying and not can_send:
+            # A disabled button would hand the focus to whatever comes next.
+            self.editor.setFocus()
         self.button.setText("Stop  Esc" if self._replying else "Send")
         self.button.setAccessibleName("Stop the reply" if self._replying else "Send the message")
         self.button.setEnabled(self._replying or can_send)

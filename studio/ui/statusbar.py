@@ -41,8 +41,9 @@ class StatusBar(QFrame):
 
     def set_numbers(self, snapshot: CacheSnapshot | None, context: int | None, speed: float | None) -> None:
         """Figures of the running cache; None where there is none."""
-        tokens = snapshot.tokens if snapshot else None
-        self._set(self.tokens, words.tokens_of(tokens, context) if snapshot or context else "")
+        # A model without keys and values counts none: 0 would be no figure but the lack of one.
+        tokens = snapshot.tokens or None if snapshot else None
+        self._set(self.tokens, words.tokens_of(tokens, context) if tokens or context else "")
         self._set(self.speed, words.speed(speed) if speed is not None else "")
         if snapshot is None:
             self._set(self.memory, "")

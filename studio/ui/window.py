@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QSize, QTimer
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QMainWindow
 
+from studio.core.flush import waiting_words
 from studio.ui import layout, words
 from studio.ui.actions import Actions
 from studio.ui.cache_panel import CachePanel, shapes_of
@@ -35,6 +36,7 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self._info: Any = None
         self._context: int | None = None
+        self._config: KVCacheConfig | None = None
         self._ticks = 0
 
         self.top = TopBar()
@@ -154,6 +156,7 @@ class MainWindow(QMainWindow):
     def configure(self, config: KVCacheConfig) -> None:
         """Use a configuration from the next message on."""
         self.engine.configure(config)
+        self._config = config
         self.cache.set_applied(config)
         name = config.preset_name() or "custom"
         self.top.set_cache(f"{config.label} {name}")
@@ -177,6 +180,8 @@ class MainWindow(QMainWindow):
         self.flow.forget()
         self.cache.set_snapshot(None)
         self._refresh_words()
+        # Before its button, which has the focus, is disabled and hands it to whatever is next.
+        self.chat.prompt.setFocus()
         self._ready()
 
     def stop(self) -> None:
@@ -247,6 +252,9 @@ class MainWindow(QMainWindow):
     def _begin(self, kind: str) -> None:
         self.flow.begin(kind)
         self.cache.set_in_use()
+        if self._config is not None:
+            shapes = shapes_of(self._info)
+            self.charts.set_waiting(waiting_words(self._config, shapes[0] if shapes else None))
         self.timer.start()
         self._ready()
 
@@ -307,6 +315,8 @@ class MainWindow(QMainWindow):
         """What can be done now, everywhere it shows."""
         if self._info is None:
             reason = "Load a model to write to it."
+        elif self.models.is_busy():
+            reason = "The model is getting ready."
         elif self.cache.config() is None:
             reason = "The engine is getting ready."
         else:

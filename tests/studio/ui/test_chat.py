@@ -1,7 +1,8 @@
 """The conversation and the box to write in."""
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QTextOption
 from pytestqt.qtbot import QtBot
 
 from studio.ui.chat import Chat
@@ -191,3 +192,29 @@ def test_the_empty_page_says_what_to_do(qtbot: QtBot, chat: Chat) -> None:
     assert not chat.empty.action.isVisible()
     chat._use_example("What is the capital of France?")
     assert chat.prompt.text() == "What is the capital of France?"
+
+
+def test_a_reply_stopped_before_its_first_word(chat: Chat) -> None:
+    say(chat, "A long text")
+    chat.begin("reply")
+    chat.prefill(256, 3000)
+    chat.finish(FinishedStep("stopped", "", 256, 0, 1.0, 0.0, synthetic.snapshot(256)))
+    assert last(chat).figures() == "Stopped by you, before the first word."
+    assert last(chat).copy_button.isHidden()
+    assert not last(chat).regenerate_button.isHidden()
+
+
+def test_a_pasted_word_without_end_is_wrapped_anywhere(chat: Chat) -> None:
+    """Qt's other way to wrap takes time that grows with the square of such a word."""
+    editor, mime = chat.prompt.editor, QMimeData()
+    words, anywhere = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere, QTextOption.WrapMode.WrapAnywhere
+    mime.setText("some words " * 1000)
+    editor.insertFromMimeData(mime)
+    assert editor.wordWrapMode() == words
+    mime.setText("a" * 20_000)
+    editor.insertFromMimeData(mime)
+    assert editor.wordWrapMode() == anywhere
+    editor.clear()
+    assert editor.wordWrapMode() == words
+    chat.prompt.set_text("a" * 20_000)
+    assert editor.wordWrapMode() == anywhere

@@ -23,3 +23,10 @@ def test_it_says_what_runs_and_leaves_out_what_is_unknown(qtbot: QtBot) -> None:
     assert "measured" in bar.memory.toolTip() and "counted" in bar.memory.toolTip()
     bar.set_numbers(snapshot, 8192, None)
     assert bar.speed.text() == ""
+
+
+def test_a_model_that_counts_no_tokens_is_not_said_to_hold_none(qtbot: QtBot) -> None:
+    bar = StatusBar()
+    qtbot.addWidget(bar)
+    bar.set_numbers(synthetic.snapshot(0), 4096, None)
+    assert bar.tokens.text() == "4,096 tokens of context"

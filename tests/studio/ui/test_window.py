@@ -71,7 +71,7 @@ def test_loading_enables_writing(loaded: MainWindow) -> None:
     assert loaded.status.tokens.text() == "8,192 tokens of context"
     loaded.chat.prompt.set_text("hello")
     assert loaded.chat.prompt.button.isEnabled()
-    assert loaded.cache.figures.plan.text() == "All 30 slots compressed."
+    assert loaded.cache.figures.plan.text() == "All 30 slots use this cache."
 
 
 def test_a_reply_from_prompt_to_figures(loaded: MainWindow, engine: FakeEngine) -> None:
@@ -252,3 +252,40 @@ def test_a_dropped_folder_is_loaded(loaded: MainWindow, engine: FakeEngine, tmp_
         )  # fmt: skip
         assert engine.calls[-1] == (command, str(path))
     assert MODELS
+
+
+def test_the_keyboard_stays_with_the_message(loaded: MainWindow, engine: FakeEngine) -> None:
+    """A button that is disabled by its own click would hand the focus to whatever comes next."""
+    say(loaded, engine)
+    loaded.chat.prompt.button.setFocus()
+    loaded.chat.prompt.button.click()
+    engine.play_finished("x", "stopped")
+    assert loaded.focusWidget() is loaded.chat.prompt.editor
+    loaded.top.new_button.setFocus()
+    loaded.top.new_button.click()
+    assert loaded.focusWidget() is loaded.chat.prompt.editor
+
+
+def test_nothing_is_sent_while_another_model_comes(loaded: MainWindow, engine: FakeEngine) -> None:
+    loaded.load("/models/qwen")
+    loaded.chat.prompt.set_text("hello")
+    assert not loaded.chat.prompt.button.isEnabled()
+    engine.play_failed("models", "It can't be used; choose another.")
+    assert loaded.chat.prompt.button.isEnabled()
+
+
+def test_the_charts_say_how_many_tokens_stay_exact(
+    loaded: MainWindow, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window_module, "waiting_words", lambda config, shape: f"{config.label} waits")
+    said: list[str] = []
+    loaded.charts.panel.set_waiting = said.append
+    say(loaded, engine)
+    assert said == ["Fake waits"]
+
+
+def test_the_plan_goes_with_the_model(loaded: MainWindow, engine: FakeEngine) -> None:
+    plans: list[object] = []
+    loaded.charts.panel.set_plan = plans.append
+    engine.unloaded.emit()
+    assert plans == [None]
