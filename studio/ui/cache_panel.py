@@ -141,7 +141,8 @@ class CachePanel(QFrame):
         if fold != self._folded:
             self._folded = fold
             if fold:
-                self._form_stack.insertWidget(0, self.figures)
+                # Below the controls: those are what the panel is for.
+                self._form_stack.insertWidget(1, self.figures)
             else:
                 self._below.insertWidget(0, self.figures)
 

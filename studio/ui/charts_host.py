@@ -18,7 +18,8 @@ class ChartsHost(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setMinimumHeight(160)
+        # Larger text takes room from the charts, but never so much that the conversation has none.
+        self.setMinimumHeight(round(160 * min(parts.text_scale(), 1.4)))
         self.panel: Any = None
         self.history: Any = None
         self._plan: Plan | None = None

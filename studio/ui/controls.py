@@ -249,4 +249,4 @@ def _shown(entry: QSpinBox | QDoubleSpinBox, value: float) -> str:
 
 def caption(text: str) -> QLabel:
     """A heading above a group of controls."""
-    return parts.label(text, "heading")
+    return parts.label(text, "heading", wrap=True)

@@ -27,7 +27,8 @@ class ChartFrame(QWidget):
         margins(head, 0, 0, 0, 0, 8)
         head.addWidget(self._title)
         head.addWidget(self._unit)
-        head.addWidget(self._words, 1)
+        head.addStretch(1)
+        head.addWidget(self._words, 8)
         self._body = QStackedLayout()
         self._body.addWidget(plot)
         # Words are as high as their lines: what is left is shared above and below.

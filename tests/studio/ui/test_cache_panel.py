@@ -169,3 +169,10 @@ def test_in_a_low_panel_the_figures_scroll_with_the_form(qtbot: QtBot, panel: Ca
     qtbot.waitUntil(lambda: panel._holder.isAncestorOf(panel.figures))
     panel.resize(292, 700)
     qtbot.waitUntil(lambda: not panel._holder.isAncestorOf(panel.figures))
+
+
+def test_in_a_low_panel_the_controls_come_before_the_figures(qtbot: QtBot, panel: CachePanel) -> None:
+    panel.resize(300, 320)
+    qtbot.waitUntil(lambda: panel._holder.isAncestorOf(panel.figures))
+    form = panel._forms[panel.method_box.currentData()]
+    qtbot.waitUntil(lambda: panel.figures.geometry().top() >= form.geometry().bottom() > 0)
