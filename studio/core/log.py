@@ -20,8 +20,10 @@ def log_file() -> Path:
 def start_log() -> None:
     """Send this process's log to the log file, and to standard error what is worse than a warning.
 
-    A folder that cannot be written leaves the app running with standard error alone.
+    A folder that cannot be written leaves the app running with standard error alone, a disk that fills
+    up later without a log.
     """
+    logging.raiseExceptions = False
     root = logging.getLogger()
     root.setLevel(logging.INFO)
     console = logging.StreamHandler(sys.stderr)

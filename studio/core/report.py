@@ -154,6 +154,11 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
         raise VeloxQuantError(
             "The report holds a figure or a text that JSON can't: nothing was written."
         ) from error
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        # Renaming over a device would take it away from every other program.
+        raise VeloxQuantError(
+            f"The report {path.name} was not saved: that is no ordinary file, so choose another name."
+        )
     try:
         write_atomic(path, data)
     except OSError as error:

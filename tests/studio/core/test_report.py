@@ -235,3 +235,11 @@ def test_a_history_column_is_one_line(tmp_path: Path) -> None:
 def test_building_a_report_needs_no_qt() -> None:
     code = "import sys, studio.core.report, studio.core.history; sys.exit('PySide6' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_device_is_never_replaced_by_a_report(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(VeloxQuantError, match="no ordinary file"):
+        write_report(pipe, build())
+    assert pipe.is_fifo()
