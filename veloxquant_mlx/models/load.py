@@ -3,6 +3,7 @@
 import gc
 import hashlib
 import json
+import logging
 import os
 import traceback
 from dataclasses import dataclass
@@ -100,14 +101,14 @@ def _offline_library() -> Any:
     """mlx_lm.utils, with the hub client beneath it told to stay offline."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TRANSFORMERS_OFFLINE"] = "1"
-    # Its warnings, as of a prompt beyond the context, go past the log to the terminal.
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     # For the case that something imported the client before: it reads the variable only once.
     from huggingface_hub import constants
 
     constants.HF_HUB_OFFLINE = True
     from mlx_lm import utils
 
+    # Its warnings, as of a prompt beyond the context, go past the log to the terminal.
+    logging.getLogger("transformers").setLevel(logging.ERROR)
     return utils
 
 
