@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtGui import QFileOpenEvent, QIcon
 from PySide6.QtWidgets import QApplication
 
@@ -37,7 +37,7 @@ def make_app(arguments: list[str], scheme: theme.Scheme | None = None) -> App:
 
 
 def open_window(app: App, model: str | None = None) -> MainWindow:
-    """Show the window, then start the engine: what is heavy is imported on its thread meanwhile.
+    """Show the window; once it is painted the engine starts and imports what is heavy on its thread.
 
     Args:
         model: a folder, a .gguf file or ``starter``, to be opened as soon as the engine is ready.
@@ -47,8 +47,34 @@ def open_window(app: App, model: str | None = None) -> MainWindow:
     window.show()
     if model is not None:
         window.engine.methods_ready.connect(lambda _: window.open_path(model))
-    QTimer.singleShot(0, window.start)
+    _AfterPaint(window)
     return window
+
+
+class _AfterPaint(QObject):
+    """Starts the engine once the window is on the screen: its imports would delay the first picture."""
+
+    LONGEST_MS = 500
+    """A window that opens minimised is not painted; its engine starts all the same."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._begun = False
+        window.installEventFilter(self)
+        QTimer.singleShot(self.LONGEST_MS, self, self._begin)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Look for the first paint; the queue goes on first, so that it is finished."""
+        if event.type() == QEvent.Type.Paint and not self._begun:
+            QTimer.singleShot(0, self, self._begin)
+        return False
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._window.removeEventFilter(self)
+            self._window.start()
 
 
 def run(model: str | None, scheme: theme.Scheme | None = None) -> int:
