@@ -35,21 +35,36 @@ class _Export:
     history: Any
 
 
-class _Worker(QObject):
-    """Runs on the worker thread. Imports MLX there, after the first window is on the screen."""
+class Events(QObject):
+    """The rare events of an engine; the worker emits them on its thread, the Engine on the GUI's."""
 
     methods_ready = Signal(object)
+    """dict of method name -> KVCacheConfig class."""
     models_found = Signal(object)
+    """list of ModelInfo."""
     progress = Signal(object, str)
+    """Share done (or None) and words, while loading, importing or fetching."""
     loaded = Signal(object)
+    """LoadedInfo."""
     unloaded = Signal()
     plan_changed = Signal(object)
+    """Plan, after configure."""
     started = Signal(str)
+    """``reply`` or ``regenerate``: the prompt is accepted and being read."""
     finished = Signal(object)
+    """FinishedStep."""
     failed = Signal(str, str, str)
+    """Where (models, chat, cache, export), one sentence, details."""
     exported = Signal(str)
+    """Path of the report."""
     cancelled = Signal(str)
+    """Where; the work was undone."""
     state_changed = Signal(str)
+    """starting, idle, loading, prefill or generating."""
+
+
+class _Worker(Events):
+    """Runs on the worker thread. Imports MLX there, after the first window is on the screen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,32 +238,8 @@ class _Worker(QObject):
             self.failed.emit(where, sentence, traceback.format_exc())
 
 
-class Engine(QObject):
+class Engine(Events):
     """Commands return at once; everything is answered through signals on the GUI thread."""
-
-    methods_ready = Signal(object)
-    """dict of method name -> KVCacheConfig class."""
-    models_found = Signal(object)
-    """list of ModelInfo."""
-    progress = Signal(object, str)
-    """Share done (or None) and words, while loading, importing or fetching."""
-    loaded = Signal(object)
-    """LoadedInfo."""
-    unloaded = Signal()
-    plan_changed = Signal(object)
-    """Plan, after configure."""
-    started = Signal(str)
-    """``reply`` or ``regenerate``: the prompt is accepted and being read."""
-    finished = Signal(object)
-    """FinishedStep."""
-    failed = Signal(str, str, str)
-    """Where (models, chat, cache, export), one sentence, details."""
-    exported = Signal(str)
-    """Path of the report."""
-    cancelled = Signal(str)
-    """Where; the work was undone."""
-    state_changed = Signal(str)
-    """starting, idle, loading, prefill or generating."""
 
     _prepare = Signal()
     _find = Signal()
@@ -283,10 +274,7 @@ class Engine(QObject):
         ):  # fmt: skip
             down.connect(slot)
         # Signal to signal: a plain method would be called on the worker thread, even when queued.
-        for name in (
-            "methods_ready", "models_found", "progress", "loaded", "unloaded", "plan_changed", "started",
-            "finished", "failed", "exported", "cancelled", "state_changed",
-        ):  # fmt: skip
+        for name in (name for name, value in vars(Events).items() if isinstance(value, Signal)):
             getattr(worker, name).connect(getattr(self, name))
         self.state_changed.connect(self._note_state)
 
