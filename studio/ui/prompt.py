@@ -83,6 +83,8 @@ class PromptBox(QFrame):
         self._reason = reason
         key = "⌘ Return" if parts.IS_MAC else "Ctrl+Return"
         self.editor.setPlaceholderText(reason or f"Write a message. {key} sends.")
+        # Qt repaints a placeholder when it appears, not when its words change.
+        self.editor.viewport().update()
         self._changed()
 
     def set_replying(self, replying: bool) -> None:
