@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
-
+from studio.ui.engine import Events
 from tests.studio import synthetic
 from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Step, TokenStep
 
@@ -61,21 +60,8 @@ MODELS = [
 ]  # fmt: skip
 
 
-class FakeEngine(QObject):
+class FakeEngine(Events):
     """Same signals and commands as the engine. Commands are noted in ``calls``."""
-
-    methods_ready = Signal(object)
-    models_found = Signal(object)
-    progress = Signal(object, str)
-    loaded = Signal(object)
-    unloaded = Signal()
-    plan_changed = Signal(object)
-    started = Signal(str)
-    finished = Signal(object)
-    failed = Signal(str, str, str)
-    exported = Signal(str)
-    cancelled = Signal(str)
-    state_changed = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
