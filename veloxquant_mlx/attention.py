@@ -28,14 +28,11 @@ _DENSE_ONLY = {
     "gemma4": "its layers share keys and values",
     "gemma4_text": "its layers share keys and values",
     "gemma3n": "its layers share keys and values",
-    "deepseek_v3": "its rows are latents",
-    "deepseek_v32": "its rows are latents",
-    "kimi_k25": "its rows are latents",
-    "kimi_linear": "its rows are latents",
-    "glm4_moe_lite": "its rows are latents",
-    "mistral4": "its rows are latents",
 }
 """Families whose attention needs the rows themselves."""
+
+LATENT_FAMILIES = ("deepseek_v3", "kimi", "glm4_moe_lite", "mistral4")
+"""First letters of the families whose rows are latents, compressed already."""
 
 _users: Counter[str] = Counter()
 """Module name -> models whose attention was replaced there."""
@@ -52,8 +49,9 @@ def enable(model: Any) -> str | None:
     if is_enabled(model):
         return None
     family = type(model).__module__.rpartition(".")[2]
-    if family in _DENSE_ONLY:
-        return f"attention on codes is off for {family}: {_DENSE_ONLY[family]}"
+    why = "its rows are latents" if family.startswith(LATENT_FAMILIES) else _DENSE_ONLY.get(family)
+    if why:
+        return f"attention on codes is off for {family}: {why}"
     ours = (mlx_lm_base.scaled_dot_product_attention, _attention)
     modules = [module for module in attention_modules(model) if getattr(module, NAME) in ours]
     if not modules:

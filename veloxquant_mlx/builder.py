@@ -23,8 +23,6 @@ _LEFT_ALONE: tuple[tuple[type, str], ...] = (
     (CacheList, "several caches in one slot"),
 )
 
-_LATENT_FAMILIES = ("deepseek_v3", "deepseek_v32", "kimi", "glm4_moe_lite", "mistral4")
-
 
 class KVCacheBuilder:
     """Makes the cache list that mlx_lm's ``prompt_cache`` argument takes."""
@@ -55,7 +53,7 @@ class KVCacheBuilder:
 
 def _plan(model: Any, slots: list[Any], config: KVCacheConfig) -> Plan:
     family = type(model).__module__.rpartition(".")[2]
-    latent = family.startswith(_LATENT_FAMILIES)
+    latent = family.startswith(attention.LATENT_FAMILIES)
     return Plan(tuple(_decide(index, slot, latent, config) for index, slot in enumerate(slots)))
 
 

@@ -19,8 +19,6 @@ class Plan:
     """What a method will do to a model's cache list."""
 
     slots: tuple[SlotPlan, ...]
-    heads: int | None = None
-    """KV heads of the first replaced slot, where the model tells."""
 
     @property
     def replaced(self) -> int:

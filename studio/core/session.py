@@ -18,7 +18,7 @@ from veloxquant_mlx.models.find import ModelInfo, describe
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
 from veloxquant_mlx.progress import Progress, silent
 from veloxquant_mlx.prompt import encode_within
-from veloxquant_mlx.steps import FinishedStep, Plan, Step
+from veloxquant_mlx.steps import FinishedStep, Plan, Step, TokenStep
 from veloxquant_mlx.telemetry import CacheSnapshot
 
 _log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class Session:
                     self.finished = step
                     if step.reply_tokens:
                         self._held = [*tokens, *step.tokens]
-                elif hasattr(step, "text"):
+                elif isinstance(step, TokenStep):
                     text += step.text
                 yield step
         except Exception:

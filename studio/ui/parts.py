@@ -191,14 +191,6 @@ def clear_scroll(area: QScrollArea) -> None:
         content.setAutoFillBackground(False)
 
 
-def hairline() -> QFrame:
-    """A one-pixel separator."""
-    line = QFrame()
-    line.setFixedHeight(1)
-    line.setProperty("surface", "bottom")
-    return line
-
-
 def restyle(widget: QWidget, **properties: object) -> None:
     """Set dynamic properties the stylesheet looks at, and dress the widget again if one changed."""
     changed = False

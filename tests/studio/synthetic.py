@@ -62,8 +62,7 @@ def plan(slots: int = 30, foreign: frozenset[int] = frozenset()) -> Plan:
             if slot in foreign
             else SlotPlan(slot, True, "a plain KV cache")
             for slot in range(slots)
-        ),
-        heads=3,
+        )
     )
 
 

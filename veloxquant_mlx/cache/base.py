@@ -138,7 +138,7 @@ class CompressedKVCache(KVCache, SlotCache):
             self.frontier = frontier
 
     def _frontier_at(self, offset: int) -> int:
-        return max(0, offset - self.recent) // self.window * self.window
+        return flush_frontier(offset, self.window, self.recent)
 
     def _fetch(self, key_dtype: mx.Dtype, value_dtype: mx.Dtype) -> tuple[mx.array, mx.array]:
         return self.key_side.rows(key_dtype), self.value_side.rows(value_dtype)
@@ -263,6 +263,11 @@ class CompressedKVCache(KVCache, SlotCache):
     def trim(self, n: int) -> int:
         """Trims nothing and returns 0."""
         return 0
+
+
+def flush_frontier(tokens: int, window: int, recent: int) -> int:
+    """Rows behind the frontier at ``tokens`` rows: whole windows, ``recent`` rows left exact at least."""
+    return max(0, tokens - recent) // window * window
 
 
 def _to_storage(rows: mx.array, *, in_range: bool) -> mx.array:

@@ -95,13 +95,12 @@ class CodeStore:
         Args:
             mean: added to every row, in code space, [1, H, 1, D].
         """
-        if self.codes is None or self._windows is None:
+        by_lanes = mx.default_device() == mx.cpu and self.group >= self.dim and self.dim % 8 == 0
+        if self.codes is None or self._windows is None or not (by_lanes or self.readable):
             return None
         window = self._decoded_window(self._windows, dtype)
-        if mx.default_device() == mx.cpu and self.group >= self.dim and self.dim % 8 == 0:
+        if by_lanes:
             return LaneReader(self.codes, window, self.bits, mean)
-        if not self.readable:
-            return None
         return KernelReader(self.codes.view(mx.uint32), window, min(self.group, self.dim), self.bits, mean)
 
     def decoded(self, dtype: mx.Dtype) -> mx.array:

@@ -25,12 +25,13 @@ class Side:
         """(B, H, D) of the first rows seen."""
         self.coded = 0
         """Rows in the store."""
-        self._fitted = False
+        self.fitted = False
+        """True from the first flush on."""
 
     @property
     def sinks(self) -> mx.array | None:
         """The sink rows, None before the first flush."""
-        return None if self.exact is None or not self._fitted else self.exact[:, :, : self.sink_count]
+        return None if self.exact is None or not self.fitted else self.exact[:, :, : self.sink_count]
 
     @property
     def tail(self) -> mx.array | None:
@@ -54,9 +55,9 @@ class Side:
         if self.exact is None:
             return
         end = self.sink_count + count
-        if not self._fitted:
+        if not self.fitted:
             self.fit(self.exact[:, :, :chunk])
-            self._fitted, self.sink_count = True, self.n_sink
+            self.fitted, self.sink_count = True, self.n_sink
         rows = self.exact[:, :, self.sink_count : end]
         # A new array: the short rest must not keep the long buffer alive.
         kept = [self.exact[:, :, : self.sink_count], self.exact[:, :, end:]]

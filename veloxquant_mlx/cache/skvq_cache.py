@@ -10,7 +10,7 @@ from ..config import Gauge, KVCacheConfig, SlotShape, param
 from ..errors import QuantizerConfigError
 from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard, to_float16
 from ..telemetry import ByteCount
-from .base import CompressedKVCache
+from .base import CompressedKVCache, flush_frontier
 from .codes import CodeStore
 from .readers import Reader
 from .side import Side
@@ -121,10 +121,13 @@ class SKVQConfig(KVCacheConfig):
                 "skvq_n_sink", f"skvq_n_sink must be at most skvq_window ({self.skvq_window}): sinks are "
                 "taken from the first flushed chunk.",
             )  # fmt: skip
-        if self.skvq_rotate and self.head_dim is not None and hadamard(self.head_dim) is None:
-            raise QuantizerConfigError(
-                "skvq_rotate", f"skvq_rotate cannot rotate heads of {self.head_dim} channels; switch it off."
-            )
+        if self.skvq_rotate and self.head_dim is not None:
+            rotation(self.head_dim)
+
+    @property
+    def reorders(self) -> bool:
+        """True when channels are reordered: rotation takes the place of it."""
+        return self.skvq_reorder and not self.skvq_rotate
 
     def inactive(self) -> dict[str, str]:
         """Reordering yields to rotation; the fixed clip factor to the search."""
@@ -141,7 +144,7 @@ class SKVQConfig(KVCacheConfig):
 
     def predict(self, tokens: int, shape: SlotShape) -> ByteCount:
         """Bytes of one slot at ``tokens`` tokens, in closed form."""
-        frontier = max(0, tokens - self.skvq_recent) // self.skvq_window * self.skvq_window
+        frontier = flush_frontier(tokens, self.skvq_window, self.skvq_recent)
         sinks = self.skvq_n_sink if frontier else 0
         heads = shape.batch * shape.heads
         total = ByteCount()
@@ -152,7 +155,7 @@ class SKVQConfig(KVCacheConfig):
             exact = ByteCount(
                 exact=(tokens - frontier) * heads * dim * 2,
                 sinks=sinks * heads * dim * 2,
-                side=self._side_data_bytes(shape.heads, dim, is_key) if frontier else 0,
+                side=self.side_data_bytes(shape.heads, dim, is_key=is_key) if frontier else 0,
             )
             total = total + exact + self.code_store(bits).byte_count((frontier - sinks) * heads, dim)
         return total
@@ -162,9 +165,9 @@ class SKVQConfig(KVCacheConfig):
         first = (self.skvq_window - self.skvq_n_sink) or self.skvq_window
         return CodeStore(bits, self.skvq_group_size, self.skvq_param_bits, first)
 
-    def _side_data_bytes(self, heads: int, dim: int, is_key: bool) -> int:
-        ordered = self.skvq_reorder and not self.skvq_rotate
-        return heads * dim * (4 * ordered + 2 * (self.skvq_center and is_key))
+    def side_data_bytes(self, heads: int, dim: int, *, is_key: bool) -> int:
+        """Bytes of the channel order (int32) and, for keys, of the mean (16 bits) of one side."""
+        return heads * dim * (4 * self.reorders + 2 * (self.skvq_center and is_key))
 
 
 class SKVQSide(Side):
@@ -172,9 +175,10 @@ class SKVQSide(Side):
 
     def __init__(self, config: SKVQConfig, bits: int, *, is_key: bool) -> None:
         super().__init__(config.skvq_n_sink)
+        self.config = config
+        self.is_key = is_key
         self.store = config.code_store(bits)
         self.rotates = config.skvq_rotate
-        self.reorders = config.skvq_reorder and not config.skvq_rotate
         self.centers = config.skvq_center and is_key
         if config.skvq_clip_search:
             self.alphas, self.refinements = clip_grid(bits, bell_shaped=self.rotates), 1
@@ -188,7 +192,7 @@ class SKVQSide(Side):
     def fit(self, rows: mx.array) -> None:
         """Freeze the channel order and the key mean of the first chunk."""
         rows = rows.astype(mx.float32)
-        if self.reorders:
+        if self.config.reorders:
             self.order = channel_order(rows, centred=self.centers)
         coded = self.into_code_space(rows)
         if self.centers:
@@ -233,9 +237,8 @@ class SKVQSide(Side):
         if self.shape is None:
             return ByteCount()
         batch, heads, dim = self.shape
-        order = 0 if self.order is None else heads * dim * 4
-        mean = 0 if self.mean is None else heads * dim * 2
-        return self.store.byte_count(batch * heads * self.coded, dim) + ByteCount(side=order + mean)
+        side = self.config.side_data_bytes(heads, dim, is_key=self.is_key) if self.fitted else 0
+        return self.store.byte_count(batch * heads * self.coded, dim) + ByteCount(side=side)
 
     def store_arrays(self) -> list[mx.array]:
         """Codes, windows, order and mean as far as they exist."""
