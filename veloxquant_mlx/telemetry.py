@@ -52,6 +52,18 @@ KIND_LABELS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class HeadBasis:
+    """The basis one head froze when it was fitted: the same object in every snapshot from then on."""
+
+    rank: int
+    """Latent channels kept."""
+    spectrum: tuple[float, ...]
+    """Share of the fitted keys' energy in each direction, falling, one per key channel; sums to 1."""
+    bits: tuple[int, ...]
+    """Bits of each latent channel, ``rank`` entries; 0 is not stored."""
+
+
+@dataclass(frozen=True, slots=True)
 class LayerStats:
     """One slot of the model's cache list at one moment."""
 
@@ -66,6 +78,10 @@ class LayerStats:
     tokens: int
     gauges: Mapping[str, float] = field(default_factory=dict)
     """Named numbers of the method, for example ``frontier`` and ``sinks``."""
+    heads: tuple[HeadBasis, ...] = ()
+    """What each head froze, over batch rows and heads; empty for a method without a basis."""
+    drift: tuple[float, ...] = ()
+    """Per head, the share of the newest flushed keys' energy outside the frozen basis (measured)."""
 
 
 @dataclass(frozen=True, slots=True)

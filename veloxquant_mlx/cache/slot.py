@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from ..telemetry import ByteCount, CacheSnapshot, LayerStats
+from ..telemetry import ByteCount, CacheSnapshot, HeadBasis, LayerStats
 
 
 class Absent:
@@ -50,6 +50,14 @@ class SlotCache:
         """The method's named numbers, as declared in its configuration class."""
         return {}
 
+    def heads(self) -> tuple[HeadBasis, ...]:
+        """What each head froze at the fit; empty before it and for a method without a basis."""
+        return ()
+
+    def drift(self) -> tuple[float, ...]:
+        """Per head, the share of the newest flushed keys' energy outside the basis; empty when unknown."""
+        return ()
+
 
 def layer_stats(slot: int, cache: Any) -> LayerStats:
     """Plain numbers of one slot; a slot of another class is reported as foreign with its real bytes."""
@@ -62,6 +70,8 @@ def layer_stats(slot: int, cache: Any) -> LayerStats:
             reference_bytes=cache.reference_bytes,
             tokens=cache.offset,
             gauges=dict(cache.gauges()),
+            heads=cache.heads(),
+            drift=cache.drift(),
         )
     held = sum(a.nbytes for _, a in tree_flatten(cache.state) if isinstance(a, mx.array))
     return LayerStats(slot, False, ByteCount(foreign=held), held, held, int(getattr(cache, "offset", 0)))
