@@ -1,5 +1,6 @@
 """The place of the charts: empty until the first paint is done, because drawing them imports a lot."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer
@@ -85,6 +86,11 @@ class ChartsHost(QFrame):
         self._waiting = words
         if self.panel is not None:
             self.panel.set_waiting(words)
+
+    def set_ghost(self, points: Sequence[tuple[float, float]] | None) -> None:
+        """What other settings would take, (tokens, predicted bytes), over Memory; None drops it."""
+        if self.panel is not None:
+            self.panel.memory.set_ghost(points)
 
     def follow_palette(self) -> None:
         """Paint in the scheme of the palette."""

@@ -28,6 +28,9 @@ class Ink:
         self.reference = QPen(self.colours["reference"], 1.25)
         self.reference.setDashPattern([4, 3])
         self.reference.setCapStyle(Qt.PenCapStyle.FlatCap)
+        self.ghost = QPen(QColor(self.tokens.accent), 2)
+        self.ghost.setDashPattern([1, 2])
+        self.ghost.setCapStyle(Qt.PenCapStyle.RoundCap)
         self.resident = QPen(self.text, 1.25)
         self.resident.setJoinStyle(Qt.PenJoinStyle.BevelJoin)
 

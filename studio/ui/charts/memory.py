@@ -1,6 +1,7 @@
 """Memory over tokens: the kinds stacked under the 16-bit line, with the measured bytes across."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,8 @@ class _Areas(PixelItem):
         self.tops: dict[str, np.ndarray] = {}
         self.grid: list[float] = []
         self.marks: tuple[int, ...] = ()
+        self.ghost: np.ndarray | None = None
+        """[points, 2]: tokens and predicted bytes."""
         self.hover: float | None = None
 
     def take(self, drawing: MemoryDrawing | None) -> None:
@@ -89,6 +92,11 @@ class _Areas(PixelItem):
         painter.drawPath(arrayToQPath(x, resident))
         painter.setPen(ink.reference)
         painter.drawPath(arrayToQPath(*_sparse(x, reference)))
+        if self.ghost is not None:
+            painter.setPen(ink.ghost)
+            painter.drawPath(
+                arrayToQPath(self.ghost[:, 0] * to_pixels.m11() + to_pixels.dx(), height(self.ghost[:, 1]))
+            )
         self._paint_ends(painter, frame, float(x[-1]), float(reference[-1]), float(resident[-1]))
         if self.hover is not None:
             at = to_pixels.map(QPointF(self.hover, 0)).x()
@@ -183,6 +191,14 @@ class MemoryChart(ChartFrame):
         self._plot.scheme = scheme
         self._plot.dress()
         self._arrange()
+
+    def set_ghost(self, points: Sequence[tuple[float, float]] | None) -> None:
+        """Draw a predicted curve over the data: (tokens, bytes) with rising tokens; None or nothing drops it.
+
+        For what another configuration would take. The axes follow the data, not the ghost.
+        """
+        self._areas.ghost = np.asarray(points, np.float64) if points else None
+        self._areas.update()
 
     def draw(self, history: History | None, waiting: str = WAITING) -> None:
         """Show a history; ``waiting`` are the words while nothing is compressed."""

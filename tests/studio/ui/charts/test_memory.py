@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QFontMetricsF
+from PySide6.QtGui import QFontMetricsF, QImage
 from PySide6.QtWidgets import QLabel, QToolTip
 
 from studio.core.history import History
@@ -124,6 +124,32 @@ def test_the_pointer_reads_the_nearest_row(show: Show) -> None:
     text = QToolTip.text()
     assert "450 tokens" in text and "frontier at 384 tokens" in text and "reply 1 began at 300 tokens" in text
     plot.hovered.emit(None)
+
+
+def test_a_ghost_is_drawn_where_its_figures_are(show: Show) -> None:
+    chart = show(history(((300, 200),), slots=4)).memory
+    plot = chart.findChild(QuietPlot)
+    assert plot is not None
+    accent, before = plot.ink.tokens.accent.lower(), chart.grab().toImage()
+    high = plot.getViewBox().viewRange()[1][1] * 1e6
+    chart.set_ghost([(0, 0.9 * high), (500, 0.9 * high)])
+    with_ghost = chart.grab().toImage()
+    at = plot.mapTo(
+        chart, plot.mapFromScene(plot.getViewBox().mapViewToScene(QPointF(100, 0.9 * high / 1e6)))
+    )
+
+    def accents(image: QImage) -> set[int]:
+        return {
+            y
+            for y in range(image.height())
+            for x in range(at.x() - 8, at.x() + 8)
+            if image.pixelColor(x, y).name() == accent
+        }
+
+    drawn = accents(with_ghost) - accents(before)
+    assert drawn and max(abs(y - at.y()) for y in drawn) <= 2
+    chart.set_ghost(None)
+    assert chart.grab().toImage() == before
 
 
 def test_nothing_of_the_plotting_librarys_own_controls_is_left(show: Show) -> None:
