@@ -11,6 +11,7 @@ from ..config import KVCacheConfig, SlotShape, param
 from ..errors import CacheError
 from ..quantizers.packing import packed_bytes
 from ..telemetry import ByteCount
+from . import marks
 from .slot import SlotCache
 
 
@@ -99,3 +100,13 @@ class AffineKVCache(QuantizedKVCache, SlotCache):
         """The same rows at 16 bits (counted)."""
         words = sum(a.size // a.shape[2] for a in self.arrays() if a.dtype == mx.uint32)
         return words * 32 // self.bits * self.offset * 2
+
+    def kept(self) -> marks.Grown:
+        """A count: rows are only ever added."""
+        return marks.Grown.of(self)
+
+    def trim(self, n: int) -> int:
+        """Drop the newest ``n`` rows; marks beyond hold no longer."""
+        dropped = int(super().trim(n))
+        marks.spend(self, self.offset)
+        return dropped

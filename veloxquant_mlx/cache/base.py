@@ -9,7 +9,8 @@ Sinks and tail are exact rows at 16 bits; codes are all that exists of the rows 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import mlx.core as mx
@@ -20,7 +21,7 @@ from ..errors import CacheError
 from ..quantizers.skvq import FLOAT16_MAX, to_float16
 from ..telemetry import ByteCount
 from .attend import attend
-from .side import Side
+from .side import Side, SideMark
 from .slot import Absent, SlotCache
 
 
@@ -210,6 +211,20 @@ class CompressedKVCache(KVCache, SlotCache):
     def state(self, state: Any) -> NoReturn:
         raise CacheError("A compressed cache is not restored through 'state': its frontier is not in it.")
 
+    def kept(self) -> "Tails":
+        """The exact tails and counts: the codes are frozen."""
+        floor = self.frontier + self.recent if self.frontier else 0
+        sides = self.key_side.mark(), self.value_side.mark()
+        return Tails(self.offset, floor, self.frontier, self._unchecked, *sides)
+
+    def put_back(self, kept: "Tails") -> None:
+        """Stand where ``kept`` was taken."""
+        self.key_side.rewind(kept.keys)
+        self.value_side.rewind(kept.values)
+        self.offset, self.frontier, self._unchecked = kept.tokens, kept.frontier, kept.unchecked
+        # Slot by slot, so that old and new arrays of the whole list never stand side by side.
+        mx.eval(self.arrays())
+
     def arrays(self) -> list[mx.array]:
         """Every array held by either side."""
         return self.key_side.arrays() + self.value_side.arrays()
@@ -263,6 +278,32 @@ class CompressedKVCache(KVCache, SlotCache):
     def trim(self, n: int) -> int:
         """Trims nothing and returns 0."""
         return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """What a compressed slot needs to go back; see ``marks.Kept``."""
+
+    tokens: int
+    lowest: int
+    """With fewer tokens than this the frontier would have stood elsewhere."""
+    frontier: int
+    unchecked: bool
+    keys: SideMark
+    values: SideMark
+
+    def arrays(self) -> Iterator[mx.array]:
+        """The exact tails of keys and values."""
+        return (side.tail for side in (self.keys, self.values) if side.tail is not None)
+
+    def cut(self, tokens: int) -> "Tails":
+        """The same codes with a shorter tail."""
+        surplus = self.tokens - tokens
+        return replace(self, tokens=tokens, keys=self.keys.cut(surplus), values=self.values.cut(surplus))
+
+    def put_back(self, slot: CompressedKVCache) -> None:
+        """See ``marks.Kept``."""
+        slot.put_back(self)
 
 
 def flush_frontier(tokens: int, window: int, recent: int) -> int:

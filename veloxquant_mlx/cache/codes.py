@@ -58,6 +58,15 @@ class CodeStore:
         self.codes = _grown(self.codes, codes, axis=2)
         self._windows = _grown(self._windows, stored, axis=3)
 
+    def truncate(self, rows: int) -> None:
+        """Keep the oldest ``rows`` rows, as if no more had been appended."""
+        if not rows:
+            self.codes = self._windows = self._factors = None
+        elif self.codes is not None and self._windows is not None:
+            # Copied, or the short rest would keep the long buffers alive.
+            self.codes = mx.contiguous(self.codes[:, :, :rows])
+            self._windows = mx.contiguous(self._windows[:, :, :, :rows])
+
     def _rounded(self, window: Window) -> mx.array:
         """The windows as they are stored."""
         both = mx.stack(list(window))

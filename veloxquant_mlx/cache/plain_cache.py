@@ -8,6 +8,7 @@ from mlx_lm.models.cache import KVCache
 
 from ..config import KVCacheConfig, SlotShape
 from ..telemetry import ByteCount
+from . import marks
 from .slot import Absent, SlotCache
 
 
@@ -44,3 +45,13 @@ class PlainKVCache(KVCache, SlotCache):
     def reference_bytes(self) -> int:
         """The same rows at 16 bits (counted)."""
         return sum(a.size // a.shape[2] * self.offset * 2 for a in self.arrays())
+
+    def kept(self) -> marks.Grown:
+        """A count: rows are only ever added."""
+        return marks.Grown.of(self)
+
+    def trim(self, n: int) -> int:
+        """Drop the newest ``n`` rows; marks beyond hold no longer."""
+        dropped = int(super().trim(n))
+        marks.spend(self, self.offset)
+        return dropped

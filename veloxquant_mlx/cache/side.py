@@ -1,6 +1,7 @@
 """Keys or values of one slot: exact rows and a compressed store."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import mlx.core as mx
 
@@ -9,10 +10,30 @@ from ..telemetry import ByteCount
 from .readers import Reader
 
 
+class SideMark(NamedTuple):
+    """What going back takes beside the frozen store: the exact tail and counts."""
+
+    tail: mx.array | None
+    """Exact rows without the sinks once those are told apart, [B, H, n, D]; None before the first row."""
+    coded: int
+    fitted: bool
+
+    def cut(self, surplus: int) -> "SideMark":
+        """Without the newest ``surplus`` rows of the tail."""
+        if self.tail is None or not surplus:
+            return self
+        rows = self.tail.shape[2] - surplus
+        if not rows and not self.fitted:
+            return self._replace(tail=None)
+        return self._replace(tail=mx.contiguous(self.tail[:, :, :rows]))
+
+
 class Side:
     """Keys or values of one slot: sinks, a compressed store, an exact tail.
 
-    Subclasses say what the store is. Arrays are [B, H, rows, D].
+    Subclasses say what the store is: they learn (``fit``), append (``encode``), decode (``coded_rows``) and
+    count. What was stored is frozen, so that going back is ``truncate``, and ``unfit`` where it goes back
+    to before the first flush. Arrays are [B, H, rows, D].
     """
 
     def __init__(self, n_sink: int) -> None:
@@ -66,6 +87,26 @@ class Side:
             self.encode(rows)
             self.coded += rows.shape[2]
 
+    def mark(self) -> SideMark:
+        """Where the side stands, with a copy of the tail alone."""
+        tail = self.tail
+        return SideMark(None if tail is None else mx.contiguous(tail), self.coded, self.fitted)
+
+    def rewind(self, mark: SideMark) -> None:
+        """Stand where the mark was made, which must have been on the way here. Codes are not copied unless
+        some were stored since; then those that stay move to a buffer of their length."""
+        sinks = self.sinks if mark.fitted else None
+        if mark.coded < self.coded:
+            self.truncate(mark.coded)
+            self.coded = mark.coded
+        if self.fitted and not mark.fitted:
+            self.unfit()
+            self.fitted, self.sink_count = False, 0
+        if mark.tail is None:
+            self.exact = self.shape = None
+        else:
+            self.exact = mark.tail if sinks is None else mx.concatenate([sinks, mark.tail], axis=2)
+
     def rows(self, dtype: mx.Dtype) -> mx.array:
         """All rows in order, [B, H, offset, D]; the coded ones decoded."""
         return self._in_order(self._decoded(dtype, self.out_of_code_space), dtype, lambda exact: exact)
@@ -115,6 +156,17 @@ class Side:
 
     def encode(self, rows: mx.array) -> None:
         """Append rows to the store."""
+        raise NotImplementedError
+
+    def truncate(self, rows: int) -> None:
+        """Keep the oldest ``rows`` rows of the store, fewer than it holds, in arrays of their own length.
+
+        Row for row what ``encode`` would have stored had nothing more come; 0 leaves it as after ``fit``.
+        """
+        raise NotImplementedError
+
+    def unfit(self) -> None:
+        """Forget what ``fit`` learnt; the store is empty by then."""
         raise NotImplementedError
 
     def coded_rows(self, dtype: mx.Dtype) -> mx.array:

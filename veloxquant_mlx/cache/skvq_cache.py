@@ -204,6 +204,14 @@ class SKVQSide(Side):
         window = find_windows(coded, self.store.bits, self.store.group, self.alphas, self.refinements)
         self.store.append(coded, window)
 
+    def truncate(self, rows: int) -> None:
+        """Keep the oldest ``rows`` codes."""
+        self.store.truncate(rows)
+
+    def unfit(self) -> None:
+        """Forget the channel order and the key mean."""
+        self.order = self.mean = None
+
     def _centred(self, coded: mx.array) -> mx.array:
         return coded if self.mean is None else coded - self.mean.astype(mx.float32)[:, None]
 

@@ -1,4 +1,4 @@
-"""What telemetry reads from a slot of a model's cache list: bytes by kind and gauges."""
+"""What every cache of ours has beside mlx_lm's protocol: bytes by kind, gauges, a way back."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -7,6 +7,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 
 from ..telemetry import ByteCount, CacheSnapshot, HeadBasis, LayerStats
+from . import marks
 
 
 class Absent:
@@ -24,7 +25,7 @@ class Absent:
 
 
 class SlotCache:
-    """Bytes and gauges that telemetry reads from a slot. No method evaluates an array."""
+    """Bytes and gauges that telemetry reads from a slot, which evaluates no array, and a way back."""
 
     offset: int
 
@@ -57,6 +58,22 @@ class SlotCache:
     def drift(self) -> tuple[float, ...]:
         """Per head, the share of the newest flushed keys' energy outside the basis; empty when unknown."""
         return ()
+
+    def mark(self) -> marks.SlotMark:
+        """Remember where the slot stands, between two calls of the model."""
+        return marks.keep(self, self.offset, self.kept())
+
+    def rewind(self, mark: marks.SlotMark) -> None:
+        """Stand there again, bit for bit as if no row had come since; later marks no longer hold.
+
+        Raises CacheError when the mark is another slot's or the slot went back to before it since; the
+        slot is then as it was.
+        """
+        marks.go_back(self, mark)
+
+    def kept(self) -> marks.Kept:
+        """What has to be kept so that the slot can come back to where it stands."""
+        raise NotImplementedError
 
 
 def layer_stats(slot: int, cache: Any) -> LayerStats:

@@ -1,0 +1,122 @@
+"""Back to where a whole cache list stood, exactly: bit for bit as if it had never gone on.
+
+Codes behind the flush frontier are frozen, so a mark keeps the exact rows and counts, never the codes; going
+back shortens the stores. Slots of mlx_lm's own are kept as far as they write over what they hold.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import CacheList, KVCache, QuantizedKVCache
+
+from .cache import marks
+from .cache.marks import Grown, SlotMark, Whole
+from .cache.slot import SlotCache
+from .errors import CacheError
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Mark:
+    """Where a cache list stood. Holds until the list goes back to before it."""
+
+    tokens: int
+    slots: tuple[SlotMark, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays it keeps, those that the live caches still hold as well included (measured)."""
+        return sum(slot.nbytes for slot in self.slots)
+
+    @property
+    def lowest(self) -> int:
+        """Fewest tokens it can be cut to: there it keeps the least."""
+        return max((slot.kept.lowest for slot in self.slots), default=self.tokens)
+
+
+def mark(caches: Sequence[Any], tokens: int | None = None) -> Mark:
+    """Remember where the list stands, between two calls of the model.
+
+    Args:
+        tokens: what the list holds, for a model whose slots do not count; found in the slots otherwise.
+    """
+    if tokens is None:
+        tokens = max((getattr(slot, "offset", 0) for slot in caches), default=0)
+    made = Mark(tokens, tuple(_mark(slot, tokens) for slot in caches))
+    _evaluate(made)
+    return made
+
+
+def cut(caches: Sequence[Any], made: Mark, tokens: int) -> Mark:
+    """A mark at fewer tokens than ``made``, ``made.lowest`` at least, that keeps fewer rows.
+
+    It stands for the list as it was when it held so many tokens, rows computed as they were.
+    Raises CacheError when ``made`` no longer holds.
+    """
+    _require(caches, made)
+    if not made.lowest <= tokens <= made.tokens:
+        raise CacheError(f"A mark at {made.tokens:,} tokens cannot be cut to {tokens:,}.")
+    pairs = zip(caches, made.slots, strict=True)
+    shorter = Mark(tokens, tuple(marks.cut(slot, item, tokens) for slot, item in pairs))
+    _evaluate(shorter)
+    return shorter
+
+
+def rewind(caches: Sequence[Any], made: Mark) -> None:
+    """Put the whole list back to where ``made`` was made; later marks no longer hold.
+
+    Raises CacheError when ``made`` no longer holds; the list is then as it was.
+    """
+    _require(caches, made)
+    for slot, item in zip(caches, made.slots, strict=True):
+        marks.go_back(slot, item)
+
+
+def _require(caches: Sequence[Any], made: Mark) -> None:
+    if len(caches) != len(made.slots):
+        raise CacheError(f"The mark is of {len(made.slots)} slots, the list has {len(caches)}.")
+    for slot, item in zip(caches, made.slots, strict=True):
+        marks.require(slot, item)
+
+
+def _evaluate(made: Mark) -> None:
+    """Have the rows now: unevaluated they would hold on to the buffers they are cut from."""
+    mx.eval([array for item in made.slots for array in item.kept.arrays()])
+
+
+def _mark(slot: Any, tokens: int) -> SlotMark:
+    if isinstance(slot, SlotCache):
+        return slot.mark()
+    if isinstance(slot, CacheList):
+        inner = tuple(_mark(part, tokens) for part in slot.caches)
+        return marks.keep(slot, tokens, _Several(inner))
+    if type(slot) in (KVCache, QuantizedKVCache):
+        return marks.keep(slot, tokens, Grown.of(slot))
+    return marks.keep(slot, tokens, Whole.of(slot, tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class _Several:
+    """The caches of mlx_lm's CacheList, each in its own way."""
+
+    parts: tuple[SlotMark, ...]
+
+    @property
+    def lowest(self) -> int:
+        """See Kept."""
+        return max(part.kept.lowest for part in self.parts)
+
+    def arrays(self) -> Iterator[mx.array]:
+        """See Kept."""
+        return (array for part in self.parts for array in part.kept.arrays())
+
+    def cut(self, tokens: int) -> "_Several":
+        """See Kept."""
+        return _Several(tuple(SlotMark(tokens, part.kept.cut(tokens)) for part in self.parts))
+
+    def put_back(self, slot: Any) -> None:
+        """See Kept."""
+        for part, item in zip(slot.caches, self.parts, strict=True):
+            item.kept.put_back(part)
+            marks.spend(part, item.tokens)
