@@ -31,6 +31,7 @@ KNOWS_MLX_LM = {
     "veloxquant_mlx/models/compute.py",
     "veloxquant_mlx/models/load.py",
     "veloxquant_mlx/models/slots.py",
+    "veloxquant_mlx/rewind.py",
 }
 
 HEAVY = {"mlx", "mlx_lm", "transformers", "tokenizers", "huggingface_hub"}
