@@ -16,6 +16,7 @@ from .config import KVCacheConfig, methods
 from .errors import Cancelled, VeloxQuantError
 from .measure_command import add_measure
 from .openblas import ensure_openblas
+from .sampling import Sampling
 from .spelling import read_config
 
 
@@ -128,7 +129,8 @@ def _chat(options: argparse.Namespace) -> int:
     cache = KVCacheBuilder.for_model(loaded.model, config)
     for step in generate(
         loaded.model, loaded.tokenizer, cache, tokens,
-        max_tokens=options.max_tokens, temperature=options.temperature, context=loaded.context,
+        max_tokens=options.max_tokens, sampling=Sampling(temperature=options.temperature),
+        context=loaded.context,
     ):  # fmt: skip
         if isinstance(step, TokenStep) and not options.json:
             print(step.text, end="", flush=True)

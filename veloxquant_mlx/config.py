@@ -8,14 +8,13 @@ studio's sliders, the command line's flags and the report all read them there.
 import dataclasses
 import difflib
 import importlib
-import math
 import pkgutil
-import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from .declared import Declared, Field, param
 from .errors import QuantizerConfigError
 from .telemetry import ByteCount
 
@@ -25,37 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULT_METHOD = "skvq"
 """What a person gets who has not chosen yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """Range and words of one parameter."""
-
-    label: str
-    help: str
-    """What it does and what it costs, one or two sentences."""
-    unit: str = ""
-    low: float | None = None
-    high: float | None = None
-    step: float | None = None
-    choices: tuple[Any, ...] = ()
-    extension: bool = False
-    """True for a field that goes beyond the documented method and is off by default."""
-    shown: bool = True
-    """False keeps it out of the studio's form; file, command line and report still have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A parameter together with its name, type and default, as forms and command lines need it."""
-
-    name: str
-    type: type
-    """int, float, bool or tuple."""
-    optional: bool
-    """True when None is a value of its own."""
-    default: Any
-    param: Param
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +45,8 @@ class SlotShape:
     batch: int = 1
 
 
-def param(default: Any, *, label: str, help: str, **words: Any) -> Any:
-    """Declare a method's parameter: a dataclass field that carries its Param."""
-    return field(default=default, metadata={"param": Param(label=label, help=help, **words)})
-
-
 @dataclass(frozen=True)
-class KVCacheConfig:
+class KVCacheConfig(Declared):
     """Configuration of a KV cache, and the one way to make it by name.
 
     ``KVCacheConfig(method="skvq", head_dim=64, skvq_bits_key=2)`` gives an instance of the class
@@ -125,9 +88,7 @@ class KVCacheConfig:
         if self.method not in ("", self.key()):
             raise QuantizerConfigError("method", f"{type(self).__name__} is method '{self.key()}'.")
         object.__setattr__(self, "method", self.key())
-        for spec in self.fields():
-            object.__setattr__(self, spec.name, _checked(spec, getattr(self, spec.name)))
-        self.check()
+        super().__post_init__()
 
     @classmethod
     def key(cls) -> str:
@@ -137,18 +98,7 @@ class KVCacheConfig:
     @classmethod
     def fields(cls) -> tuple[Field, ...]:
         """The parameters in declared order, ``head_dim`` last."""
-        hints = typing.get_type_hints(cls)
-        found = []
-        for item in dataclasses.fields(cls):
-            if "param" not in item.metadata:
-                continue
-            args = typing.get_args(hints[item.name])
-            is_union = isinstance(hints[item.name], types.UnionType)
-            kinds = [a for a in args if a is not type(None)] if is_union else [hints[item.name]]
-            kind = typing.get_origin(kinds[0]) or kinds[0]
-            default = None if item.default is MISSING else item.default
-            found.append(Field(item.name, kind, is_union, default, item.metadata["param"]))
-        return tuple(sorted(found, key=lambda f: f.name == "head_dim"))
+        return tuple(sorted(super().fields(), key=lambda f: f.name == "head_dim"))
 
     @classmethod
     def preset(cls, name: str) -> Self:
@@ -164,17 +114,7 @@ class KVCacheConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """``method`` and every parameter, JSON-ready."""
-        values = {spec.name: getattr(self, spec.name) for spec in self.fields()}
-        return {"method": self.method} | {
-            k: list(v) if isinstance(v, tuple) else v for k, v in values.items()
-        }
-
-    def check(self) -> None:
-        """Refuse combinations that cannot exist. Overridden by methods; raises QuantizerConfigError."""
-
-    def inactive(self) -> dict[str, str]:
-        """Parameters without effect in this configuration -> the reason in words, naming the other."""
-        return {}
+        return {"method": self.method} | super().as_dict()
 
     def make_cache(self, slot: int) -> "SlotCache":
         """A fresh, empty cache for one slot of a model's cache list."""
@@ -206,64 +146,3 @@ def method_class(name: str) -> type[KVCacheConfig]:
     if name not in known:
         raise QuantizerConfigError("method", f"There is no method '{name}'; known are {', '.join(known)}.")
     return known[name]
-
-
-def _checked(spec: Field, value: Any) -> Any:
-    """``value`` in the field's type and range, or QuantizerConfigError."""
-    if value is None and spec.optional:
-        return None
-    wants = _wants(spec)
-
-    def refuse() -> QuantizerConfigError:
-        return QuantizerConfigError(spec.name, f"{spec.name} must be {wants}, not {value!r}.")
-
-    if spec.type is bool:
-        if not isinstance(value, bool):
-            raise refuse()
-        return value
-    if spec.type is tuple:
-        if isinstance(value, str) or not isinstance(value, (list, tuple)):
-            raise refuse()
-        low, high = spec.param.low, spec.param.high
-        for item in value:
-            whole = isinstance(item, int) and not isinstance(item, bool)
-            if not whole or (low is not None and item < low) or (high is not None and item > high):
-                raise refuse()
-        return tuple(value)
-    if spec.type in (int, float):
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise refuse()
-        if isinstance(value, float) and not math.isfinite(value):
-            raise refuse()
-        if spec.type is int and value != int(value):
-            raise refuse()
-        value = spec.type(value)
-        low, high = spec.param.low, spec.param.high
-        if not (low is None or value >= low) or not (high is None or value <= high):
-            raise refuse()
-    elif not isinstance(value, spec.type):
-        raise refuse()
-    if spec.param.choices and value not in spec.param.choices:
-        raise refuse()
-    return value
-
-
-def _wants(spec: Field) -> str:
-    """The allowed values of a field in words."""
-    if spec.param.choices:
-        text = "one of " + ", ".join(map(str, spec.param.choices))
-    elif spec.type is bool:
-        text = "True or False"
-    else:
-        kind = {int: "a whole number", float: "a number", tuple: "a list of whole numbers"}.get(
-            spec.type, spec.type.__name__
-        )
-        low, high = spec.param.low, spec.param.high
-        if low is not None and high is not None:
-            bounds = f" from {low:g} to {high:g}"
-        elif low is not None:
-            bounds = f" of at least {low:g}"
-        else:
-            bounds = f" of at most {high:g}" if high is not None else ""
-        text = kind + bounds
-    return text + (" or None" if spec.optional else "")

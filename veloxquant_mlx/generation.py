@@ -8,13 +8,18 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import generate_step
-from mlx_lm.sample_utils import make_sampler
+from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from .cache.slot import snapshot
 from .errors import VeloxQuantError
+from .sampling import Sampling
 from .steps import FinishedStep, PrefillStep, Step, TokenStep
 
 Stop = Callable[[], bool]
+
+GREEDY = Sampling()
+REPETITION_TOKENS = 64
+"""How far back a repetition is one, tokens of the reply."""
 
 
 def never() -> bool:
@@ -28,8 +33,9 @@ def generate(
     cache: list[Any],
     tokens: Sequence[int],
     *,
-    max_tokens: int = 512,
-    temperature: float = 0.0,
+    max_tokens: int | None = None,
+    sampling: Sampling = GREEDY,
+    written: Sequence[int] = (),
     context: int | None = None,
     prefill_block: int = 256,
     stop: Stop = never,
@@ -39,7 +45,10 @@ def generate(
     Args:
         cache: the list that ``KVCacheBuilder.for_model`` made; may hold earlier tokens already.
         tokens: at least one; the part of the prompt that the cache does not hold yet.
-        max_tokens: most tokens to write.
+        max_tokens: most tokens to write; None leaves it to ``sampling``.
+        sampling: how tokens are chosen.
+        written: the last tokens of a reply that goes on, so that its text does too: a space between two
+            words is part of the second. They are in the cache or in ``tokens`` all the same.
         context: the model's limit of cached tokens; writing ends there. None is unlimited.
         prefill_block: prompt tokens per forward pass; ``stop`` is looked at between passes.
         stop: looked at between blocks and tokens.
@@ -49,7 +58,7 @@ def generate(
     Raises VeloxQuantError when the model answers with NaN.
     """
     mx.reset_peak_memory()
-    run = _Run(tokenizer, cache, len(tokens))
+    run = _Run(tokenizer, cache, len(tokens), written)
     while run.read < len(tokens) - 1:
         if stop():
             yield run.finished("stopped")
@@ -65,18 +74,20 @@ def generate(
         return
 
     held = max((getattr(slot, "offset", 0) for slot in cache), default=0)
-    room = max_tokens if context is None else min(max_tokens, context - held - 1)
+    wanted = sampling.max_tokens if max_tokens is None else max_tokens
+    room = wanted if context is None else min(wanted, context - held - 1)
     if room < 1:
         raise VeloxQuantError(
             "The conversation fills the model's context; start a new chat or shorten the prompt."
         )
-    sampler = _Sampler(temperature)
+    sampler = _Sampler(sampling)
     steps = generate_step(
         mx.array(list(tokens[run.read :])),
         model,
         prompt_cache=cache,
         max_tokens=room,
         sampler=sampler,
+        logits_processors=_penalties(sampling),
     )
     ended = None
     # Closed on this thread whatever happens: the library's generator holds one of its streams.
@@ -91,19 +102,23 @@ def generate(
             yield TokenStep(text, token, len(run.written), snapshot(cache))
             if ended:
                 break
-    yield run.finished(ended or ("length" if room == max_tokens else "context"))
+    yield run.finished(ended or ("length" if room == wanted else "context"))
 
 
 class _Run:
     """Clock and text of one reply."""
 
-    def __init__(self, tokenizer: Any, cache: list[Any], total: int) -> None:
+    def __init__(self, tokenizer: Any, cache: list[Any], total: int, before: Sequence[int]) -> None:
         self.cache = cache
         self.total = total
         self.read = 0
         self.written: list[int] = []
         self.detokenizer = tokenizer.detokenizer
         self.eos = tokenizer.eos_token_ids
+        for token in before:
+            self.detokenizer.add_token(token)
+        self._before = len(self.detokenizer.text) if before else 0
+        self._told = self._before
         self.started = time.perf_counter()
         self.first: float | None = None
         self.last = self.started
@@ -119,7 +134,10 @@ class _Run:
             self.detokenizer.finalize()
         else:
             self.detokenizer.add_token(token)
-        return str(self.detokenizer.last_segment)
+        # The detokenizer's own count of what was handed out knows nothing of a reply that goes on.
+        text = str(self.detokenizer.text)
+        new, self._told = text[self._told :], max(self._told, len(text))
+        return new
 
     def finished(self, reason: str) -> FinishedStep:
         """The closing step. Text that an incomplete character held back is in it."""
@@ -127,7 +145,7 @@ class _Run:
         first = self.first if self.first is not None else time.perf_counter()
         return FinishedStep(
             reason=reason,
-            text=str(self.detokenizer.text),
+            text=str(self.detokenizer.text)[self._before :],
             prompt_tokens=self.read,
             reply_tokens=len(self.written),
             prefill_seconds=first - self.started,
@@ -144,16 +162,38 @@ class _Sampler:
     token itself stays a valid one: the next step may be on its way with it already.
     """
 
-    def __init__(self, temperature: float) -> None:
-        self._choose = make_sampler(temp=temperature)
+    def __init__(self, sampling: Sampling) -> None:
+        self._sampling = sampling
+        self._choose: Callable[[mx.array], mx.array] | None = None
         self._broken: deque[mx.array] = deque()
+        if sampling.seed is not None:
+            mx.random.seed(sampling.seed)
 
     def __call__(self, logprobs: mx.array) -> mx.array:
         broken = mx.isnan(logprobs).any()
         mx.async_eval(broken)
         self._broken.append(broken)
+        if self._choose is None:
+            wanted, tokens = self._sampling, logprobs.shape[-1]
+            self._choose = make_sampler(
+                temp=wanted.temperature,
+                top_p=wanted.top_p,
+                min_p=wanted.min_p,
+                # The library refuses as many as there are.
+                top_k=wanted.top_k if wanted.top_k < tokens else 0,
+            )
         return self._choose(logprobs)
 
     def found_nan(self) -> bool:
         """Whether the oldest step not asked about yet gave NaN."""
         return bool(self._broken.popleft().item())
+
+
+def _penalties(sampling: Sampling) -> list[Any] | None:
+    if sampling.repetition_penalty == 1.0:
+        return None
+    return list(
+        make_logits_processors(
+            repetition_penalty=sampling.repetition_penalty, repetition_context_size=REPETITION_TOKENS
+        )
+    )

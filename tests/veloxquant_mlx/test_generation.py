@@ -8,11 +8,13 @@ import mlx_lm
 import pytest
 
 from tests.tiny import tiny_folder, tiny_model
+from veloxquant_mlx import generation
 from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.generation import generate
 from veloxquant_mlx.models.load import LoadedModel, load_model
+from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import FinishedStep, PrefillStep, Step, TokenStep
 
 PLAIN = KVCacheConfig(method="plain")
@@ -191,14 +193,69 @@ def test_weights_of_nan_give_a_sentence(loaded: LoadedModel, temperature: float)
     model.model.norm.weight = mx.full(model.model.norm.weight.shape, float("nan"))
     cache = KVCacheBuilder.for_model(model, PLAIN)
     with pytest.raises(VeloxQuantError, match="answered with NaN") as caught:
-        list(generate(model, loaded.tokenizer, cache, [1, 2, 3], temperature=temperature))
+        list(generate(model, loaded.tokenizer, cache, [1, 2, 3], sampling=Sampling(temperature=temperature)))
     assert str(caught.value).endswith(".")
 
 
-def test_a_temperature_changes_the_words(loaded: LoadedModel, prompt: list[int]) -> None:
-    mx.random.seed(4)
-    warm = finished(steps_of(loaded, prompt, max_tokens=20, temperature=2.0))
-    assert warm.tokens != finished(steps_of(loaded, prompt, max_tokens=20)).tokens
+def test_a_temperature_changes_the_words_and_a_seed_brings_them_back(
+    loaded: LoadedModel, prompt: list[int]
+) -> None:
+    def warm(seed: int | None) -> tuple[int, ...]:
+        sampling = Sampling(temperature=2.0, seed=seed)
+        return finished(steps_of(loaded, prompt, max_tokens=20, sampling=sampling)).tokens
+
+    assert warm(4) == warm(4)
+    assert len({warm(4), warm(5), warm(None), finished(steps_of(loaded, prompt, max_tokens=20)).tokens}) > 2
+
+
+@pytest.mark.parametrize("only", [{"top_k": 1}, {"top_p": 0.01}, {"min_p": 1.0}])
+def test_every_way_to_narrow_the_choice_ends_at_the_likeliest_token(
+    loaded: LoadedModel, prompt: list[int], only: dict[str, float]
+) -> None:
+    narrow = Sampling(temperature=1.0, seed=1, **only)  # type: ignore[arg-type]
+    greedy = finished(steps_of(loaded, prompt, max_tokens=8)).tokens
+    assert finished(steps_of(loaded, prompt, max_tokens=8, sampling=narrow)).tokens == greedy
+
+
+def test_more_of_the_likeliest_tokens_than_there_are_is_all_of_them(
+    loaded: LoadedModel, prompt: list[int]
+) -> None:
+    wide = Sampling(temperature=1.0, top_k=loaded.model.args.vocab_size)
+    assert finished(steps_of(loaded, prompt, max_tokens=3, sampling=wide)).reply_tokens == 3
+
+
+def test_a_penalty_breaks_a_repetition(loaded: LoadedModel, prompt: list[int]) -> None:
+    plain = finished(steps_of(loaded, prompt, max_tokens=40)).tokens
+    fresh = finished(
+        steps_of(loaded, prompt, max_tokens=40, sampling=Sampling(repetition_penalty=2.0))
+    ).tokens
+    assert len(set(fresh)) > len(set(plain))
+
+
+def test_the_longest_reply_is_the_sampling_s_unless_told_otherwise(
+    loaded: LoadedModel, prompt: list[int]
+) -> None:
+    end = finished(steps_of(loaded, prompt, sampling=Sampling(max_tokens=16)))
+    assert (end.reply_tokens, end.reason) == (16, "length")
+
+
+def test_a_reply_that_goes_on_keeps_the_space_between_its_words(
+    loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A detokenizer drops a space at the beginning of a text; in the middle it belongs there."""
+    before, rest = ([*loaded.tokenizer.encode(text)] for text in ("ab", " cd"))
+    fed = iter(rest)
+
+    def play(*_: object, **words: Any) -> Iterator[tuple[int, None]]:
+        for token in fed:
+            words["sampler"](mx.zeros((1, 4)))
+            yield token, None
+
+    monkeypatch.setattr(generation, "generate_step", play)
+    cache = KVCacheBuilder.for_model(loaded.model, PLAIN)
+    steps = list(generate(loaded.model, loaded.tokenizer, cache, before, written=before))
+    assert "".join(s.text for s in steps if isinstance(s, TokenStep)) == " cd"
+    assert finished(steps).text == " cd"
 
 
 def test_times_are_told_only_where_there_are_any(loaded: LoadedModel, prompt: list[int]) -> None:

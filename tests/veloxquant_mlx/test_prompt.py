@@ -7,7 +7,7 @@ import pytest
 from tests.tiny import tiny_folder
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.models.load import load_model
-from veloxquant_mlx.prompt import encode
+from veloxquant_mlx.prompt import encode, system_manner
 
 
 def tokenizer_of(folder: Path, **words: None) -> object:
@@ -62,3 +62,38 @@ def test_a_template_that_fails_is_one_sentence(template: str, tmp_path: Path) ->
     tokenizer = load_model(tiny_folder(tmp_path / "m", chat_template=template)).tokenizer
     with pytest.raises(VeloxQuantError, match=r"chat template can't take this conversation \(.+\): choose"):
         encode(tokenizer, [("user", "hello")])
+
+
+TURNS = [("system", "Be brief."), ("user", "hello")]
+_REFUSES = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+)
+_LEAVES_OUT = (
+    "{% for m in messages if m['role'] != 'system' %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}"
+)
+
+
+def test_a_system_prompt_is_a_turn_where_the_template_knows_it(chat) -> None:  # type: ignore[no-untyped-def]
+    assert system_manner(chat) == "template"
+    assert chat.decode(encode(chat, TURNS)).startswith("<|im_start|>system\nBe brief.<|im_end|>\n")
+
+
+@pytest.mark.parametrize("template", [_REFUSES + _LEAVES_OUT, _LEAVES_OUT], ids=["refuses", "leaves it out"])
+def test_a_system_prompt_joins_the_first_message_elsewhere(template: str, tmp_path: Path) -> None:
+    tokenizer = load_model(tiny_folder(tmp_path / "m", chat_template=template)).tokenizer
+    assert system_manner(tokenizer) == "joined"
+    turns = [*TURNS, ("assistant", "yes"), ("user", "more")]
+    assert tokenizer.decode(encode(tokenizer, turns)) == (
+        "user: Be brief.\n\nhello\nassistant: yes\nuser: more\n"
+    )
+
+
+def test_a_system_prompt_begins_the_text_of_a_base_model(base) -> None:  # type: ignore[no-untyped-def]
+    assert system_manner(base) == "plain"
+    assert base.decode(encode(base, TURNS)) == "Be brief.\n\nhello"
+
+
+def test_a_reply_at_the_end_goes_on(chat, base) -> None:  # type: ignore[no-untyped-def]
+    turns = [("user", "hello"), ("assistant", " and then ")]
+    assert chat.decode(encode(chat, turns)).endswith("<|im_start|>assistant\n and then ")
+    assert base.decode(encode(base, turns)) == "hello\n\n and then "
