@@ -1,5 +1,6 @@
 """mlx_lm's own quantized cache, counted: affine groups, everything quantized at once, no exact rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from ..errors import CacheError
 from ..quantizers.packing import packed_bytes
 from ..telemetry import ByteCount
 from . import marks
+from .dump import Dump, dump_attributes, restore_attributes
 from .slot import SlotCache
 
 
@@ -100,6 +102,14 @@ class AffineKVCache(QuantizedKVCache, SlotCache):
         """The same rows at 16 bits (counted)."""
         words = sum(a.size // a.shape[2] for a in self.arrays() if a.dtype == mx.uint32)
         return words * 32 // self.bits * self.offset * 2
+
+    def dump(self) -> Dump:
+        """The buffers as they are, padding included."""
+        return dump_attributes(self)
+
+    def restore(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
+        """See SlotCache."""
+        restore_attributes(self, arrays, facts)
 
     def kept(self) -> marks.Grown:
         """A count: rows are only ever added."""

@@ -21,6 +21,7 @@ from ..errors import CacheError
 from ..quantizers.skvq import FLOAT16_MAX, to_float16
 from ..telemetry import ByteCount
 from .attend import attend
+from .dump import Dump, prefixed, under, whole
 from .side import Side, SideMark
 from .slot import Absent, SlotCache
 
@@ -224,6 +225,22 @@ class CompressedKVCache(KVCache, SlotCache):
         self.offset, self.frontier, self._unchecked = kept.tokens, kept.frontier, kept.unchecked
         # Slot by slot, so that old and new arrays of the whole list never stand side by side.
         mx.eval(self.arrays())
+
+    def dump(self) -> Dump:
+        """Both sides under ``keys`` and ``values``, and the number of tokens."""
+        key_arrays, key_facts = self.key_side.dump()
+        value_arrays, value_facts = self.value_side.dump()
+        facts = {"tokens": self.offset, "keys": key_facts, "values": value_facts}
+        return prefixed("keys", key_arrays) | prefixed("values", value_arrays), facts
+
+    def restore(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
+        """See SlotCache. The frontier follows from the number of tokens."""
+        tokens = whole(facts, "tokens")
+        frontier = self._frontier_at(tokens)
+        for name, side in (("keys", self.key_side), ("values", self.value_side)):
+            side.restore(under(name, arrays), facts[name], frontier=frontier, tail=tokens - frontier)
+        # Nobody has looked at the tail for NaN.
+        self.offset, self.frontier, self._unchecked = tokens, frontier, True
 
     def arrays(self) -> list[mx.array]:
         """Every array held by either side."""

@@ -1,10 +1,15 @@
 """A growing store of packed codes with their windows."""
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 import mlx.core as mx
 
 from ..quantizers.packing import pack, packed_bytes, unpack
 from ..quantizers.skvq import Window, assign, decode, to_float16
 from ..telemetry import ByteCount
+from .dump import Dump, taken
 from .readers import KernelReader, LaneReader, Reader
 
 _KERNEL_GROUPS = (32, 64, 128)
@@ -66,6 +71,31 @@ class CodeStore:
             # Copied, or the short rest would keep the long buffers alive.
             self.codes = mx.contiguous(self.codes[:, :, :rows])
             self._windows = mx.contiguous(self._windows[:, :, :, :rows])
+
+    def dump(self) -> Dump:
+        """Arrays by name and plain facts; nothing from an empty store."""
+        if self.codes is None or self._windows is None:
+            return {}, {}
+        facts = {} if self._factors is None else {"factors": list(self._factors)}
+        return {"codes": self.codes, "windows": self._windows}, facts
+
+    def restore(
+        self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any], shape: tuple[int, int, int, int]
+    ) -> None:
+        """Hold what ``dump`` gave for rows of ``shape`` [B, H, n, D]. Raises ValueError or KeyError."""
+        batch, heads, rows, dim = shape
+        if not rows:
+            return
+        groups = -(-dim // self.group)
+        kind = mx.float16 if self.param_bits == 16 else mx.int8
+        codes = taken(arrays, "codes", (batch, heads, rows, packed_bytes(dim, self.bits)), mx.uint8)
+        windows = taken(arrays, "windows", (2, batch, heads, rows, groups), kind)
+        if self.param_bits == 8:
+            lo, scale = (float(factor) for factor in facts["factors"])
+            if not (math.isfinite(lo) and math.isfinite(scale)):
+                raise ValueError("factors")
+            self._factors = (lo, scale)
+        self.dim, self.codes, self._windows = dim, codes, windows
 
     def _rounded(self, window: Window) -> mx.array:
         """The windows as they are stored."""

@@ -1,7 +1,8 @@
 """No compression: mlx_lm's own KV cache, counted. The reference every method is measured against."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
@@ -9,6 +10,7 @@ from mlx_lm.models.cache import KVCache
 from ..config import KVCacheConfig, SlotShape
 from ..telemetry import ByteCount
 from . import marks
+from .dump import Dump, dump_attributes, restore_attributes
 from .slot import Absent, SlotCache
 
 
@@ -45,6 +47,14 @@ class PlainKVCache(KVCache, SlotCache):
     def reference_bytes(self) -> int:
         """The same rows at 16 bits (counted)."""
         return sum(a.size // a.shape[2] * self.offset * 2 for a in self.arrays())
+
+    def dump(self) -> Dump:
+        """The buffers as they are, padding included."""
+        return dump_attributes(self)
+
+    def restore(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
+        """See SlotCache."""
+        restore_attributes(self, arrays, facts)
 
     def kept(self) -> marks.Grown:
         """A count: rows are only ever added."""

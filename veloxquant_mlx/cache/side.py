@@ -1,12 +1,13 @@
 """Keys or values of one slot: exact rows and a compressed store."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
 from ..quantizers.skvq import to_float16
 from ..telemetry import ByteCount
+from .dump import Dump, taken
 from .readers import Reader
 
 
@@ -33,7 +34,8 @@ class Side:
 
     Subclasses say what the store is: they learn (``fit``), append (``encode``), decode (``coded_rows``) and
     count. What was stored is frozen, so that going back is ``truncate``, and ``unfit`` where it goes back
-    to before the first flush. Arrays are [B, H, rows, D].
+    to before the first flush; ``dump_store`` and ``restore_store`` carry it through a file. Arrays are
+    [B, H, rows, D].
     """
 
     def __init__(self, n_sink: int) -> None:
@@ -107,6 +109,30 @@ class Side:
         else:
             self.exact = mark.tail if sinks is None else mx.concatenate([sinks, mark.tail], axis=2)
 
+    def dump(self) -> Dump:
+        """Everything that ``restore`` needs to make an empty side of the same configuration this one."""
+        arrays, facts = self.dump_store()
+        return (arrays if self.exact is None else arrays | {"exact": self.exact}), facts
+
+    def restore(
+        self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any], *, frontier: int, tail: int
+    ) -> None:
+        """Hold what ``dump`` gave for so many rows behind the frontier and after it; the side is empty.
+
+        Raises ValueError, KeyError or TypeError when they do not fit together or the configuration.
+        """
+        if not frontier + tail:
+            return
+        self.fitted = frontier > 0
+        self.sink_count = self.n_sink if self.fitted else 0
+        self.coded = frontier - self.sink_count
+        batch, heads, _, dim = arrays["exact"].shape
+        rows = (batch, heads, self.sink_count + tail, dim)
+        self.exact = taken(arrays, "exact", rows, mx.float16, mx.bfloat16)
+        self.shape = (batch, heads, dim)
+        if self.fitted:
+            self.restore_store(arrays, facts)
+
     def rows(self, dtype: mx.Dtype) -> mx.array:
         """All rows in order, [B, H, offset, D]; the coded ones decoded."""
         return self._in_order(self._decoded(dtype, self.out_of_code_space), dtype, lambda exact: exact)
@@ -167,6 +193,17 @@ class Side:
 
     def unfit(self) -> None:
         """Forget what ``fit`` learnt; the store is empty by then."""
+        raise NotImplementedError
+
+    def dump_store(self) -> Dump:
+        """The store and what was learnt; empty before the first flush. The name ``exact`` is taken."""
+        raise NotImplementedError
+
+    def restore_store(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
+        """Take over what ``dump_store`` gave; ``shape`` and ``coded`` are set. Raises as ``restore``.
+
+        Whatever could make a later step fail has to be refused here: the file may have been edited.
+        """
         raise NotImplementedError
 
     def coded_rows(self, dtype: mx.Dtype) -> mx.array:

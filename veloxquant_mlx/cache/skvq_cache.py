@@ -12,6 +12,7 @@ from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard, 
 from ..telemetry import ByteCount
 from .base import CompressedKVCache, flush_frontier
 from .codes import CodeStore
+from .dump import Dump, taken
 from .readers import Reader
 from .side import Side
 
@@ -211,6 +212,27 @@ class SKVQSide(Side):
     def unfit(self) -> None:
         """Forget the channel order and the key mean."""
         self.order = self.mean = None
+
+    def dump_store(self) -> Dump:
+        """Codes, windows, order and mean as far as they exist."""
+        arrays, facts = self.store.dump()
+        learnt = {"order": self.order, "mean": self.mean}
+        return arrays | {name: array for name, array in learnt.items() if array is not None}, facts
+
+    def restore_store(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
+        """Undo ``dump_store``; an order that is no order of the channels is refused."""
+        if self.shape is None:
+            raise ValueError("shape")
+        batch, heads, dim = self.shape
+        self.store.restore(arrays, facts, (batch, heads, self.coded, dim))
+        if self.config.reorders:
+            self.order = taken(arrays, "order", (heads, dim), mx.int32)
+            if not mx.array_equal(
+                mx.sort(self.order, axis=-1), mx.broadcast_to(mx.arange(dim), (heads, dim))
+            ):
+                raise ValueError("order")
+        if self.centers:
+            self.mean = taken(arrays, "mean", (heads, dim), mx.float16)
 
     def _centred(self, coded: mx.array) -> mx.array:
         return coded if self.mean is None else coded - self.mean.astype(mx.float32)[:, None]

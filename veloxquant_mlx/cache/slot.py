@@ -8,6 +8,7 @@ from mlx.utils import tree_flatten
 
 from ..telemetry import ByteCount, CacheSnapshot, HeadBasis, LayerStats
 from . import marks
+from .dump import Dump
 
 
 class Absent:
@@ -70,6 +71,18 @@ class SlotCache:
         slot is then as it was.
         """
         marks.go_back(self, mark)
+
+    def dump(self) -> Dump:
+        """Everything ``restore`` needs: arrays by name, and plain JSON-ready facts."""
+        raise NotImplementedError
+
+    def restore(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
+        """Make this empty slot the one that gave ``dump``; both are of the same configuration.
+
+        Raises ValueError, KeyError or TypeError when they do not fit together or the configuration: the
+        slot is then of no use.
+        """
+        raise NotImplementedError
 
     def kept(self) -> marks.Kept:
         """What has to be kept so that the slot can come back to where it stands."""
