@@ -12,6 +12,7 @@ from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from .cache.slot import snapshot
 from .errors import VeloxQuantError
+from .pieces import Pieces
 from .sampling import Sampling
 from .steps import FinishedStep, PrefillStep, Step, TokenStep
 
@@ -59,6 +60,7 @@ def generate(
     """
     mx.reset_peak_memory()
     run = _Run(tokenizer, cache, len(tokens), written)
+    pieces = Pieces(tokenizer)
     while run.read < len(tokens) - 1:
         if stop():
             yield run.finished("stopped")
@@ -68,7 +70,7 @@ def generate(
         mx.eval([slot.state for slot in cache])
         mx.clear_cache()
         run.read += len(block)
-        yield PrefillStep(run.read, len(tokens), snapshot(cache))
+        yield PrefillStep(run.read, len(tokens), snapshot(cache), pieces.of(block))
     if stop():
         yield run.finished("stopped")
         return
@@ -81,8 +83,9 @@ def generate(
             "The conversation fills the model's context; start a new chat or shorten the prompt."
         )
     sampler = _Sampler(sampling)
+    entered = list(tokens[run.read :])
     steps = generate_step(
-        mx.array(list(tokens[run.read :])),
+        mx.array(entered),
         model,
         prompt_cache=cache,
         max_tokens=room,
@@ -99,7 +102,9 @@ def generate(
                 )
             text = run.take(token)
             ended = "stop" if token in tokenizer.eos_token_ids else "stopped" if stop() else None
-            yield TokenStep(text, token, len(run.written), snapshot(cache))
+            entered.append(token)
+            yield TokenStep(text, token, len(run.written), snapshot(cache), pieces.of(entered))
+            entered.clear()
             if ended:
                 break
     yield run.finished(ended or ("length" if room == wanted else "context"))

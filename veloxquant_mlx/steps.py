@@ -44,6 +44,8 @@ class PrefillStep:
     done: int
     total: int
     snapshot: CacheSnapshot
+    pieces: tuple[str, ...] = field(default=(), repr=False)
+    """Text of every token that entered the cache with this step, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class TokenStep:
     count: int
     """Generated tokens of this reply, this one included."""
     snapshot: CacheSnapshot
+    pieces: tuple[str, ...] = field(default=(), repr=False)
+    """As in PrefillStep: with the first token the end of the prompt comes along."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from veloxquant_mlx.steps import PrefillStep, Step, TokenStep
+from studio.core.slot_history import FIXED, SlotHistory
+from veloxquant_mlx.steps import FinishedStep, PrefillStep, Step, TokenStep
 from veloxquant_mlx.telemetry import BYTE_KINDS, CacheSnapshot
 
 _FIRST_CAPACITY = 1024
@@ -24,7 +25,8 @@ class History:
 
     ``tokens`` rises strictly from row to row. The kinds of BYTE_KINDS and ``reference`` are counted
     bytes over all slots, ``resident`` and ``active_memory`` measured bytes; ``frontier`` is the smallest
-    flush frontier of the slots in tokens, NaN where no slot reports one.
+    flush frontier of the slots in tokens, NaN where no slot reports one. Every slot's own figures at every
+    row come from ``moment``.
 
     A cache that was rewound or filled anew does not leave the rows of its former self behind: a
     prefill that starts at token count S drops the rows beyond S, and any snapshot drops the rows at and
@@ -33,12 +35,16 @@ class History:
 
     def __init__(self) -> None:
         self._version = 0
+        self._slots = SlotHistory()
         self.clear()
 
     def clear(self) -> None:
         """Forget everything, as for a new conversation. Releases the columns."""
         self._data = {name: np.empty(_FIRST_CAPACITY, dtype) for name, dtype in _COLUMNS.items()}
+        self._peaks = np.empty(_FIRST_CAPACITY, np.uint64)
+        self._slots.clear()
         self._rows = 0
+        self._pieces: list[str | None] = []
         self._marks: list[int] = []
         self._snapshot: CacheSnapshot | None = None
         self._prefilled: int | None = None
@@ -64,6 +70,33 @@ class History:
         """Token counts at which a reply began, rising."""
         return tuple(self._marks)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all figures kept (counted)."""
+        return sum(c.nbytes for c in self._data.values()) + self._peaks.nbytes + self._slots.nbytes
+
+    def moment(self, tokens: int) -> CacheSnapshot | None:
+        """The snapshot at the last row with at most ``tokens`` tokens, or None before the first row.
+
+        A very long history keeps its distant past in larger steps; the snapshot's own ``tokens`` says
+        which row it is.
+        """
+        held = self._data["tokens"][: self._rows]
+        while row := int(np.searchsorted(held, tokens, "right")):
+            asked = int(held[row - 1])
+            tokens = self._slots.before_gap(asked)
+            if tokens == asked:
+                active, peak = int(self._data["active_memory"][row - 1]), int(self._peaks[row - 1])
+                return CacheSnapshot(asked, self._slots.layers(asked), active, peak)
+        return None
+
+    def piece(self, position: int) -> str | None:
+        """Text of the token at a position of the cache, as the model's vocabulary has it; None if unknown.
+
+        It was written by whoever wrote the prompt: show it as plain text only.
+        """
+        return self._pieces[position] if 0 <= position < len(self._pieces) else None
+
     def columns(self) -> dict[str, np.ndarray]:
         """Column name -> read-only view of its rows, valid until the next change."""
         views = {name: column[: self._rows] for name, column in self._data.items()}
@@ -82,6 +115,7 @@ class History:
         else:
             self._prefilled = None
         self._cut(snapshot.tokens)
+        self._read(() if isinstance(step, FinishedStep) else step.pieces, snapshot.tokens)
         if isinstance(step, TokenStep) and step.count == 1:
             mark = max(0, snapshot.tokens - 1)
             if not self._marks or self._marks[-1] < mark:
@@ -94,19 +128,27 @@ class History:
         """Drop the rows at and beyond a token count, and the marks beyond it."""
         if self._rows and int(self._data["tokens"][self._rows - 1]) >= tokens:
             self._rows = int(np.searchsorted(self._data["tokens"][: self._rows], tokens))
+            self._slots.cut(int(self._data["tokens"][self._rows - 1]) if self._rows else -1)
         while self._marks and self._marks[-1] >= tokens:
             self._marks.pop()
 
+    def _read(self, pieces: tuple[str, ...], tokens: int) -> None:
+        """Note the texts of the newest of ``tokens`` tokens; what was there from their first on is gone."""
+        first = max(0, tokens - len(pieces))
+        del self._pieces[first:]
+        self._pieces += [None] * (first - len(self._pieces))
+        self._pieces += pieces
+
     def _write(self, snapshot: CacheSnapshot) -> None:
-        if self._rows == len(self._data["tokens"]):
+        if self._rows == len(self._peaks):
             self._data = {name: _doubled(column) for name, column in self._data.items()}
-        row, data, layers = self._rows, self._data, snapshot.layers
+            self._peaks = _doubled(self._peaks)
+        row, data = self._rows, self._data
+        for name, total in zip(FIXED, self._slots.append(snapshot).tolist(), strict=True):
+            data[name][row] = total
         data["tokens"][row] = snapshot.tokens
-        for kind in BYTE_KINDS:
-            data[kind][row] = sum(getattr(layer.counted, kind) for layer in layers)
-        data["resident"][row] = snapshot.resident_bytes
-        data["reference"][row] = snapshot.reference_bytes
         data["active_memory"][row] = snapshot.active_memory
+        self._peaks[row] = snapshot.peak_memory
         frontier = snapshot.gauge("frontier")
         data["frontier"][row] = np.nan if frontier is None else frontier
         self._rows += 1

@@ -1,12 +1,23 @@
 """Snapshots and steps that follow SKVQ's arithmetic, for tests without a model."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from studio.core.history import History
 from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, SlotPlan, Step, TokenStep
-from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot, LayerStats
+from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot, HeadBasis, LayerStats
 
 WEIGHTS = 540_000_000
+
+
+@lru_cache(maxsize=4096)
+def basis(slot: int, head: int, dim: int = 64) -> HeadBasis:
+    """What a head froze: energy that falls faster in some heads than in others, 95 % of it kept."""
+    fall = 0.80 + 0.15 * ((slot * 7 + head * 5) % 11) / 10
+    shares = [fall**channel for channel in range(dim)]
+    spectrum = tuple(share / sum(shares) for share in shares)
+    rank = next(n for n in range(1, dim + 1) if sum(spectrum[:n]) >= 0.95 or n == dim)
+    return HeadBasis(rank, spectrum, tuple(8 >> min(3, channel * 4 // rank) for channel in range(rank)))
 
 
 def snapshot(
@@ -21,8 +32,12 @@ def snapshot(
     sinks: int = 4,
     foreign: frozenset[int] = frozenset(),
     foreign_rows: int = 512,
+    ranked: bool = False,
 ) -> CacheSnapshot:
-    """The cache list of ``slots`` slots at ``tokens`` tokens; slots in ``foreign`` are sliding windows."""
+    """The cache list of ``slots`` slots at ``tokens`` tokens; slots in ``foreign`` are sliding windows.
+
+    ``ranked`` gives every head a basis from the first token on and a drift from the first flush on.
+    """
     row = heads * 2 * dim * 2
     frontier = window * (tokens // window)
     kept = min(sinks, frontier)
@@ -39,6 +54,7 @@ def snapshot(
     layers = []
     for slot in range(slots):
         counted = theirs if slot in foreign else ours
+        based = ranked and tokens > 0 and slot not in foreign
         layers.append(
             LayerStats(
                 slot=slot,
@@ -48,6 +64,10 @@ def snapshot(
                 reference_bytes=theirs.total if slot in foreign else row * tokens,
                 tokens=tokens,
                 gauges={} if slot in foreign else gauges,
+                heads=tuple(basis(slot, head, dim) for head in range(heads)) if based else (),
+                drift=tuple(0.01 * (head + 1) + 1e-6 * frontier for head in range(heads))
+                if based and frontier
+                else (),
             )
         )
     resident = sum(layer.resident_bytes for layer in layers)
@@ -70,10 +90,14 @@ def reply(
     start: int, prompt: int, new: int, *, chunk: int = 512, slots: int = 30, **kw: object
 ) -> Iterator[Step]:
     """The steps of one reply on a cache that already holds ``start`` tokens."""
+    read = 0
     for done in [*range(0, prompt, chunk), prompt]:
-        yield PrefillStep(done, prompt, snapshot(start + done, slots, **kw))  # type: ignore[arg-type]
+        words = tuple(f" p{start + at}" for at in range(read, done))
+        yield PrefillStep(done, prompt, snapshot(start + done, slots, **kw), words)  # type: ignore[arg-type]
+        read = done
     for count in range(1, new + 1):
-        yield TokenStep("a", 1, count, snapshot(start + prompt + count, slots, **kw))  # type: ignore[arg-type]
+        at = start + prompt + count
+        yield TokenStep("a", 1, count, snapshot(at, slots, **kw), (f" r{at - 1}",))  # type: ignore[arg-type]
     last = snapshot(start + prompt + new, slots, **kw)  # type: ignore[arg-type]
     yield FinishedStep("stop", "a" * new, prompt, new, prompt / 180, (new - 1) / 14, last)
 

@@ -111,6 +111,19 @@ def test_the_token_steps_count_and_name_what_the_end_holds(loaded: LoadedModel, 
     assert [step.snapshot.tokens for step in tokens] == [len(prompt) + n for n in range(1, 7)]
 
 
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_every_token_s_text_enters_with_the_step_that_read_it(
+    loaded: LoadedModel, prompt: list[int], block: int
+) -> None:
+    steps = steps_of(loaded, prompt, max_tokens=4, prefill_block=block)
+    pieces: list[str] = []
+    for step in steps[:-1]:
+        assert not isinstance(step, FinishedStep)
+        pieces += step.pieces
+        assert len(pieces) == step.snapshot.tokens
+    assert pieces == [loaded.tokenizer.decode([token]) for token in [*prompt, *finished(steps).tokens]]
+
+
 def test_text_of_the_steps_is_the_start_of_the_reply(loaded: LoadedModel, prompt: list[int]) -> None:
     steps = steps_of(loaded, prompt, max_tokens=30)
     joined = "".join(step.text for step in steps if isinstance(step, TokenStep))
