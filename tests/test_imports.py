@@ -25,6 +25,7 @@ KNOWS_MLX_LM = {
     "veloxquant_mlx/builder.py",
     "veloxquant_mlx/cache/affine_cache.py",
     "veloxquant_mlx/cache/base.py",
+    "veloxquant_mlx/cache/mixed.py",
     "veloxquant_mlx/cache/plain_cache.py",
     "veloxquant_mlx/fidelity/compare.py",
     "veloxquant_mlx/generation.py",
@@ -32,6 +33,7 @@ KNOWS_MLX_LM = {
     "veloxquant_mlx/models/load.py",
     "veloxquant_mlx/models/slots.py",
     "veloxquant_mlx/rewind.py",
+    "veloxquant_mlx/shapes.py",
 }
 
 HEAVY = {"mlx", "mlx_lm", "transformers", "tokenizers", "huggingface_hub"}

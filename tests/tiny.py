@@ -5,6 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests.families import FAMILIES
+
 VOCABULARY = 288
 """256 bytes, 29 merges and three special tokens."""
 
@@ -32,39 +34,13 @@ _COMMON: dict[str, Any] = {
     "eos_token_id": VOCABULARY - 1,
 }
 
-_FAMILIES: dict[str, dict[str, Any]] = {
-    "llama": {},
-    # Qwen2 has no head_dim of its own: hidden_size / num_attention_heads.
-    "qwen2": {"num_attention_heads": 2, "num_key_value_heads": 1},
-    "qwen3": {},
-    "gemma2": {"query_pre_attn_scalar": 32},
-    "gemma3_text": {"sliding_window": 16, "sliding_window_pattern": 3},
-    "mamba": {
-        "state_size": 8, "conv_kernel": 4, "use_bias": False, "use_conv_bias": True, "time_step_rank": 4,
-    },
-    "qwen3_next": {
-        "num_hidden_layers": 4, "linear_num_value_heads": 4, "linear_num_key_heads": 2,
-        "linear_key_head_dim": 32, "linear_value_head_dim": 32, "linear_conv_kernel_dim": 4,
-        "num_experts": 0, "num_experts_per_tok": 1, "decoder_sparse_step": 1,
-        "shared_expert_intermediate_size": 32, "mlp_only_layers": [], "moe_intermediate_size": 32,
-        "partial_rotary_factor": 1.0, "full_attention_interval": 4,
-    },
-    "deepseek_v2": {
-        "num_key_value_heads": 4, "moe_intermediate_size": 32, "q_lora_rank": None, "kv_lora_rank": 32,
-        "qk_rope_head_dim": 16, "qk_nope_head_dim": 16, "v_head_dim": 32, "n_routed_experts": 4,
-        "n_shared_experts": 1, "num_experts_per_tok": 1, "first_k_dense_replace": 3, "moe_layer_freq": 1,
-        "attention_bias": False,
-        "rope_scaling": {
-            "type": "yarn", "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
-            "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1,
-        },
-    },
-}  # fmt: skip
-
 
 def tiny_config(family: str = "llama", **overrides: Any) -> dict[str, Any]:
     """``config.json`` of a tiny model; ``family`` is a model file of mlx_lm."""
-    return {"model_type": family, **_COMMON, **_FAMILIES.get(family, {}), **overrides}
+    config = {"model_type": family, **_COMMON, **FAMILIES[family], **overrides}
+    if "text_config" in config:
+        config["text_config"] = {"model_type": family, **_COMMON, **config["text_config"]}
+    return config
 
 
 def tiny_model(family: str = "llama", *, seed: int = 0, **overrides: Any) -> Any:

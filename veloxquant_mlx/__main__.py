@@ -141,7 +141,7 @@ def _chat(options: argparse.Namespace) -> int:
             "model": loaded.info.name,
             "compute": loaded.compute,
             "config": config.as_dict(),
-            "plan": plan.sentence,
+            "plan": plan.words,
             "prompt": prompt,
             "reply": finished.text,
             "reason": finished.reason,
@@ -153,7 +153,7 @@ def _chat(options: argparse.Namespace) -> int:
         }
         print(json.dumps(record, indent=2, ensure_ascii=False))
     else:
-        print(f"\n\n{slot_table(finished.snapshot)}\n\n{plan.sentence}\n{figures_line(finished)}")
+        print(f"\n\n{slot_table(finished.snapshot)}\n\n{plan.words}\n{figures_line(finished)}")
     return 0
 
 

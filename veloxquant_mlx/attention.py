@@ -11,28 +11,18 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 from mlx_lm.models import base as mlx_lm_base
+from mlx_lm.models.cache import make_prompt_cache
 
-from .cache.base import CompressedKVCache, PendingRows
+from . import families
+from .cache.base import PendingRows
+from .cache.mixed import compressed_caches
 from .config import KVCacheConfig
 
 NAME = "scaled_dot_product_attention"
-
-_DENSE_ONLY = {
-    "gpt_oss": "its attention has learned sinks",
-    "mimo_v2_flash": "its attention has learned sinks",
-    "gemma2": "it caps its attention scores",
-    "gemma4": "its layers share keys and values",
-    "gemma4_text": "its layers share keys and values",
-    "gemma3n": "its layers share keys and values",
-}
-"""Families whose attention needs the rows themselves."""
-
-LATENT_FAMILIES = ("deepseek_v3", "kimi", "glm4_moe_lite", "mistral4")
-"""First letters of the families whose rows are latents, compressed already."""
 
 _users: Counter[str] = Counter()
 """Module name -> models whose attention was replaced there."""
@@ -40,33 +30,85 @@ _enabled: dict[int, tuple[str, ...]] = {}
 """id of a model -> names of its modules."""
 
 
+class _Refusal(NamedTuple):
+    words: str
+    unfit: bool = False
+    """True when not even decoded rows will do."""
+
+
+_refused: dict[int, _Refusal] = {}
+"""id of a model -> why its attention was left alone."""
+
+
 def enable(model: Any) -> str | None:
     """Let a model attend on codes. Returns None, or the reason in words why its rows are decoded instead.
 
-    A short run over a few tokens proves it: the logits must agree with those of decoded rows.
-    ``disable`` undoes it; a model that is garbage-collected is undone by itself.
+    A short run over a few tokens proves it, and before that, that the model runs through a compressed
+    cache at all: the logits must agree with those of decoded rows. ``disable`` undoes it; a model that is
+    garbage-collected is undone by itself.
     """
     if is_enabled(model):
         return None
-    family = type(model).__module__.rpartition(".")[2]
-    why = "its rows are latents" if family.startswith(LATENT_FAMILIES) else _DENSE_ONLY.get(family)
-    if why:
-        return f"attention on codes is off for {family}: {why}"
-    ours = (mlx_lm_base.scaled_dot_product_attention, _attention)
-    modules = [module for module in attention_modules(model) if getattr(module, NAME) in ours]
-    if not modules:
-        return f"attention on codes is off for {family}: it does not use mlx_lm's common attention"
+    if id(model) not in _refused:
+        problem = _try(model)
+        if problem is None:
+            return None
+        _refused[id(model)] = problem
+        weakref.finalize(model, _refused.pop, id(model), None)
+    return _refused[id(model)].words
+
+
+def _try(model: Any) -> "_Refusal | None":
+    """Put attention on codes into a model and prove it; otherwise leave no trace and say why."""
+    caches = _probing_caches(model)
+    if not any(True for _ in compressed_caches(caches)):
+        return _Refusal(reads_rows(model) or "none of its slots is compressed")
+    decoded = _probe(model, caches)
+    if isinstance(decoded, Exception):
+        return _Refusal("the model does not run through a compressed cache", unfit=True)
+    problem = reads_rows(model)
+    if problem:
+        return _Refusal(problem)
+    modules = _common(model)
     for module in modules:
         setattr(module, NAME, _attention)
     names = tuple(module.__name__ for module in modules)
     _users.update(names)
     _enabled[id(model)] = names
     weakref.finalize(model, _release, id(model))
-    problem = _probe(model)
-    if problem:
-        disable(model)
-        return f"attention on codes is off for {family}: {problem}"
-    return None
+    coded = _probe(model, _probing_caches(model))
+    if isinstance(coded, Exception):
+        problem = f"its attention needs the rows themselves ({type(coded).__name__})"
+    elif (mx.abs(decoded - coded).max() > 0.02 * mx.abs(decoded).max()).item():
+        problem = "its results on codes differ from those on decoded rows"
+    else:
+        return None
+    disable(model)
+    return _Refusal(problem)
+
+
+def reason(model: Any) -> str | None:
+    """Why ``enable`` refused, in words; None where it did not or was not asked."""
+    refused = _refused.get(id(model))
+    return refused.words if refused else None
+
+
+def unfit(model: Any) -> str | None:
+    """Why no slot of this model may be compressed, as the run of ``enable`` found out; else None."""
+    refused = _refused.get(id(model))
+    return refused.words if refused and refused.unfit else None
+
+
+def reads_rows(model: Any) -> str | None:
+    """Why a model's attention needs the rows themselves, in words, as far as its files tell."""
+    known = families.reads_rows(model, len(make_prompt_cache(model)))
+    return known or (None if _common(model) else "it does not use mlx_lm's common attention")
+
+
+def _common(model: Any) -> list[ModuleType]:
+    """The model's files that hold mlx_lm's common attention, replaced or not."""
+    ours = (mlx_lm_base.scaled_dot_product_attention, _attention)
+    return [module for module in attention_modules(model) if getattr(module, NAME) in ours]
 
 
 def disable(model: Any) -> None:
@@ -121,28 +163,20 @@ def _attention(
     return mlx_lm_base.scaled_dot_product_attention(queries, keys, values, cache, scale, mask, sinks)
 
 
-def _probe(model: Any) -> str | None:
-    """Run a few tokens on decoded rows and on codes; the reason in words when they do not agree."""
+def _probing_caches(model: Any) -> list[Any]:
     from .builder import KVCacheBuilder
 
     # Eight bits: with fewer, a difference in the last place of a row can choose another code.
     told: dict[str, Any] = {"skvq_window": 8, "skvq_n_sink": 1, "skvq_bits_key": 8, "skvq_bits_value": 8}
-    config = KVCacheConfig("skvq", **told)
-    results = []
-    for on_codes in (False, True):
-        caches = KVCacheBuilder.for_model(model, config)
-        for cache in caches:
-            if isinstance(cache, CompressedKVCache):
-                cache.on_codes = on_codes
-        try:
-            model(mx.arange(9)[None], cache=caches)
-            logits = model(mx.array([[9]]), cache=caches)[0, -1].astype(mx.float32)
-            mx.eval(logits)
-        except (TypeError, AttributeError, ValueError, RuntimeError) as error:
-            if not on_codes:
-                return "it does not run through a compressed cache"
-            return f"its attention needs the rows themselves ({type(error).__name__})"
-        results.append(logits)
-    decoded, coded = results
-    apart = mx.abs(decoded - coded).max() > 0.02 * mx.abs(decoded).max()
-    return "its results on codes differ from those on decoded rows" if apart.item() else None
+    return KVCacheBuilder.for_model(model, KVCacheConfig("skvq", **told))
+
+
+def _probe(model: Any, caches: list[Any]) -> mx.array | Exception:
+    """Logits after a block that flushes and one step, float32 [V], or what the model raised."""
+    try:
+        model(mx.arange(9)[None], cache=caches)
+        logits = model(mx.array([[9]]), cache=caches)[0, -1].astype(mx.float32)
+        mx.eval(logits)
+    except (TypeError, AttributeError, ValueError, RuntimeError) as error:
+        return error
+    return logits

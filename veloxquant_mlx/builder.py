@@ -1,6 +1,6 @@
 """Which slots of a model's cache list a method replaces, and why it leaves the others."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlx_lm.models.cache import (
     ArraysCache,
@@ -11,17 +11,11 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
-from . import attention
-from .cache.base import CompressedKVCache
-from .config import KVCacheConfig
+from . import attention, families
+from .cache.mixed import MixedCache, compressed_caches
+from .config import KVCacheConfig, SlotShape
+from .shapes import slot_shapes
 from .steps import Plan, SlotPlan
-
-_LEFT_ALONE: tuple[tuple[type, str], ...] = (
-    (RotatingKVCache, "a sliding window of its own"),
-    (ChunkedKVCache, "a chunked window of its own"),
-    (ArraysCache, "recurrent state, not keys and values"),
-    (CacheList, "several caches in one slot"),
-)
 
 
 class KVCacheBuilder:
@@ -37,12 +31,11 @@ class KVCacheBuilder:
         slots = make_prompt_cache(model)
         plan = _plan(model, slots, config)
         caches = [
-            config.make_cache(item.slot) if item.replaced else slot
+            _replaced(slot, item.slot, config) if item.replaced else slot
             for item, slot in zip(plan.slots, slots, strict=True)
         ]
-        for cache in caches:
-            if isinstance(cache, CompressedKVCache):
-                cache.on_codes = attention.is_enabled(model)
+        for cache in compressed_caches(caches):
+            cache.on_codes = attention.is_enabled(model)
         return caches
 
     @staticmethod
@@ -51,17 +44,89 @@ class KVCacheBuilder:
         return _plan(model, make_prompt_cache(model), config)
 
 
+class _Model(NamedTuple):
+    """What the decisions ask about a model."""
+
+    lists: bool
+    """Its CacheLists may be looked into."""
+    latents: bool
+    meaning: str | None
+    reads_rows: str | None
+    unfit: str | None
+
+    @classmethod
+    def of(cls, model: Any) -> "_Model":
+        return cls(
+            families.keeps_ordinary_lists(model),
+            families.keeps_latents(model),
+            families.other_meaning(model),
+            attention.reads_rows(model),
+            attention.unfit(model),
+        )
+
+
 def _plan(model: Any, slots: list[Any], config: KVCacheConfig) -> Plan:
-    family = type(model).__module__.rpartition(".")[2]
-    latent = family.startswith(attention.LATENT_FAMILIES)
-    return Plan(tuple(_decide(index, slot, latent, config) for index, slot in enumerate(slots)))
+    known = _Model.of(model)
+    decided = []
+    for index, (slot, shape) in enumerate(zip(slots, slot_shapes(model), strict=True)):
+        reason = _not_replaceable(slot, known) or _not_compressible(shape, known, config)
+        if reason is None:
+            decided.append(
+                SlotPlan(index, True, *_alike(f"keys and values to {config.label}", "hand", "hands"))
+            )
+        else:
+            decided.append(SlotPlan(index, False, *reason))
+    return Plan(tuple(decided), config.compresses, attention.reason(model) if config.gives_rows else None)
 
 
-def _decide(index: int, slot: Any, latent: bool, config: KVCacheConfig) -> SlotPlan:
+_Words = tuple[str, str]
+"""What one slot does, and what several do."""
+
+
+def _not_replaceable(slot: Any, model: _Model) -> _Words | None:
+    """Why a slot stays as the model made it, whatever the method; None when it may be replaced."""
     # Subclasses mean something else by their rows, so only the exact type is ours to replace.
+    if type(slot) is CacheList and model.lists:
+        if any(type(cache) is KVCache for cache in slot.caches):
+            return None
+        slot = next(cache for cache in slot.caches if not isinstance(cache, ArraysCache))
+    if isinstance(slot, RotatingKVCache):
+        window = f"a {slot.max_size:,}-token window"
+        return f"keeps {window} of its own", f"keep {window} of their own"
+    if isinstance(slot, ChunkedKVCache):
+        chunks = f"chunks of {slot.chunk_size:,} tokens"
+        return f"keeps {chunks} of its own", f"keep {chunks} of their own"
+    if isinstance(slot, ArraysCache):
+        return _alike("a recurrent state, not keys and values", "keep", "keeps")
+    if isinstance(slot, CacheList):
+        return _alike("several caches that work together", "hold", "holds")
     if type(slot) is not KVCache:
-        known = next((why for kind, why in _LEFT_ALONE if isinstance(slot, kind)), None)
-        return SlotPlan(index, False, known or f"a cache of the model's own ({type(slot).__name__})")
-    if latent and config.method != "plain":
-        return SlotPlan(index, False, "latent attention, whose rows are compressed already")
-    return SlotPlan(index, True, f"keys and values go to {config.label}")
+        return _alike(f"a cache of the model's own kind ({type(slot).__name__})", "hold", "holds")
+    return None
+
+
+def _not_compressible(shape: SlotShape | None, model: _Model, config: KVCacheConfig) -> _Words | None:
+    """Why a slot that may be replaced is left by a method that compresses."""
+    if not config.compresses:
+        return None
+    if model.latents:
+        return _alike("latents, compressed already", "hold", "holds")
+    if model.meaning:
+        return _alike(f"rows that {model.meaning}", "hold", "holds")
+    if model.unfit:
+        return f"stays as it was: {model.unfit}", f"stay as they were: {model.unfit}"
+    if model.reads_rows and not config.gives_rows:
+        return _alike(f"take packed rows: {model.reads_rows}", "can't", "can't")
+    problem = None if shape is None else config.misfit(shape)
+    return None if problem is None else _alike(problem, "have", "has")
+
+
+def _alike(what: str, many: str, one: str) -> _Words:
+    return f"{one} {what}", f"{many} {what}"
+
+
+def _replaced(slot: Any, index: int, config: KVCacheConfig) -> Any:
+    if isinstance(slot, CacheList):
+        caches = (config.make_cache(index) if type(cache) is KVCache else cache for cache in slot.caches)
+        return MixedCache(*caches)
+    return config.make_cache(index)

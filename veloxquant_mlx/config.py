@@ -61,6 +61,10 @@ class KVCacheConfig(Declared):
     gauges: ClassVar[Mapping[str, Gauge]] = {}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Preset name -> the fields it sets away from their defaults, best first choice first."""
+    compresses: ClassVar[bool] = True
+    """False for the method whose rows stay as the model made them."""
+    gives_rows: ClassVar[bool] = True
+    """False when attention is handed packed codes, which only mlx_lm's common attention can read."""
 
     method: str = ""
     head_dim: int | None = param(
@@ -115,6 +119,10 @@ class KVCacheConfig(Declared):
     def as_dict(self) -> dict[str, Any]:
         """``method`` and every parameter, JSON-ready."""
         return {"method": self.method} | super().as_dict()
+
+    def misfit(self, shape: SlotShape) -> str | None:
+        """What about rows of this shape can't be stored, after "it has", and what to do; else None."""
+        return None
 
     def make_cache(self, slot: int) -> "SlotCache":
         """A fresh, empty cache for one slot of a model's cache list."""

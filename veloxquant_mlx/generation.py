@@ -15,6 +15,7 @@ from .errors import VeloxQuantError
 from .pieces import Pieces
 from .sampling import Sampling
 from .steps import FinishedStep, PrefillStep, Step, TokenStep
+from .telemetry import CacheSnapshot
 
 Stop = Callable[[], bool]
 
@@ -37,6 +38,7 @@ def generate(
     max_tokens: int | None = None,
     sampling: Sampling = GREEDY,
     written: Sequence[int] = (),
+    held: int | None = None,
     context: int | None = None,
     prefill_block: int = 256,
     stop: Stop = never,
@@ -50,6 +52,7 @@ def generate(
         sampling: how tokens are chosen.
         written: the last tokens of a reply that goes on, so that its text does too: a space between two
             words is part of the second. They are in the cache or in ``tokens`` all the same.
+        held: tokens the cache holds already; None asks the cache, which a recurrent state cannot answer.
         context: the model's limit of cached tokens; writing ends there. None is unlimited.
         prefill_block: prompt tokens per forward pass; ``stop`` is looked at between passes.
         stop: looked at between blocks and tokens.
@@ -59,7 +62,8 @@ def generate(
     Raises VeloxQuantError when the model answers with NaN.
     """
     mx.reset_peak_memory()
-    run = _Run(tokenizer, cache, len(tokens), written)
+    held = snapshot(cache).tokens if held is None else held
+    run = _Run(tokenizer, cache, held, len(tokens), written)
     pieces = Pieces(tokenizer)
     while run.read < len(tokens) - 1:
         if stop():
@@ -70,14 +74,13 @@ def generate(
         mx.eval([slot.state for slot in cache])
         mx.clear_cache()
         run.read += len(block)
-        yield PrefillStep(run.read, len(tokens), snapshot(cache), pieces.of(block))
+        yield PrefillStep(run.read, len(tokens), run.snapshot(), pieces.of(block))
     if stop():
         yield run.finished("stopped")
         return
 
-    held = max((getattr(slot, "offset", 0) for slot in cache), default=0)
     wanted = sampling.max_tokens if max_tokens is None else max_tokens
-    room = wanted if context is None else min(wanted, context - held - 1)
+    room = wanted if context is None else min(wanted, context - held - len(tokens))
     if room < 1:
         raise VeloxQuantError(
             "The conversation fills the model's context; start a new chat or shorten the prompt."
@@ -103,7 +106,7 @@ def generate(
             text = run.take(token)
             ended = "stop" if token in tokenizer.eos_token_ids else "stopped" if stop() else None
             entered.append(token)
-            yield TokenStep(text, token, len(run.written), snapshot(cache), pieces.of(entered))
+            yield TokenStep(text, token, len(run.written), run.snapshot(), pieces.of(entered))
             entered.clear()
             if ended:
                 break
@@ -113,8 +116,11 @@ def generate(
 class _Run:
     """Clock and text of one reply."""
 
-    def __init__(self, tokenizer: Any, cache: list[Any], total: int, before: Sequence[int]) -> None:
+    def __init__(
+        self, tokenizer: Any, cache: list[Any], held: int, total: int, before: Sequence[int]
+    ) -> None:
         self.cache = cache
+        self.held = held
         self.total = total
         self.read = 0
         self.written: list[int] = []
@@ -144,6 +150,10 @@ class _Run:
         new, self._told = text[self._told :], max(self._told, len(text))
         return new
 
+    def snapshot(self) -> CacheSnapshot:
+        """The cache now; it has read what was fed and every token written."""
+        return snapshot(self.cache, self.held + self.read + len(self.written))
+
     def finished(self, reason: str) -> FinishedStep:
         """The closing step. Text that an incomplete character held back is in it."""
         self.detokenizer.finalize()
@@ -155,7 +165,7 @@ class _Run:
             reply_tokens=len(self.written),
             prefill_seconds=first - self.started,
             decode_seconds=self.last - first if self.first is not None else 0.0,
-            snapshot=snapshot(self.cache),
+            snapshot=self.snapshot(),
             tokens=tuple(self.written),
         )
 

@@ -13,7 +13,7 @@ from mlx_lm.models.cache import CacheList, KVCache, QuantizedKVCache
 
 from .cache import marks
 from .cache.marks import Grown, SlotMark, Whole
-from .cache.slot import SlotCache
+from .cache.slot import SlotCache, held_tokens
 from .errors import CacheError
 
 
@@ -42,8 +42,8 @@ def mark(caches: Sequence[Any], tokens: int | None = None) -> Mark:
         tokens: what the list holds, for a model whose slots do not count; found in the slots otherwise.
     """
     if tokens is None:
-        tokens = max((getattr(slot, "offset", 0) for slot in caches), default=0)
-    made = Mark(tokens, tuple(_mark(slot, tokens) for slot in caches))
+        tokens = max(map(held_tokens, caches), default=0)
+    made = Mark(tokens, tuple(mark_slot(slot, tokens) for slot in caches))
     _evaluate(made)
     return made
 
@@ -85,12 +85,14 @@ def _evaluate(made: Mark) -> None:
     mx.eval([array for item in made.slots for array in item.kept.arrays()])
 
 
-def _mark(slot: Any, tokens: int) -> SlotMark:
+def mark_slot(slot: Any, tokens: int) -> SlotMark:
+    """Remember where one slot of any kind stands."""
+    # A list that holds one of our caches is a SlotCache too, and goes back part by part.
+    if isinstance(slot, CacheList):
+        inner = tuple(mark_slot(part, tokens) for part in slot.caches)
+        return marks.keep(slot, tokens, _Several(inner))
     if isinstance(slot, SlotCache):
         return slot.mark()
-    if isinstance(slot, CacheList):
-        inner = tuple(_mark(part, tokens) for part in slot.caches)
-        return marks.keep(slot, tokens, _Several(inner))
     if type(slot) in (KVCache, QuantizedKVCache):
         return marks.keep(slot, tokens, Grown.of(slot))
     return marks.keep(slot, tokens, Whole.of(slot, tokens))

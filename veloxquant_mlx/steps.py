@@ -1,5 +1,6 @@
 """The small records a reply is made of, in the order they come."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from .telemetry import CacheSnapshot
@@ -7,11 +8,19 @@ from .telemetry import CacheSnapshot
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """Whether one slot of the model's cache list is replaced, and why in one sentence."""
+    """Whether one slot of the model's cache list is replaced, and why."""
 
     slot: int
     replaced: bool
     reason: str
+    """What the slot does, after "it": ``keeps a 1,024-token window of its own``."""
+    many: str = ""
+    """The same of several slots: ``keep a 1,024-token window of their own``."""
+
+    @property
+    def sentence(self) -> str:
+        """The reason in one sentence."""
+        return f"Slot {self.slot} {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +28,10 @@ class Plan:
     """What a method will do to a model's cache list."""
 
     slots: tuple[SlotPlan, ...]
+    compresses: bool = True
+    """False for a method that only counts."""
+    decoded: str | None = None
+    """Why attention decodes the rows instead of reading codes; None where it reads codes or nobody tried."""
 
     @property
     def replaced(self) -> int:
@@ -26,15 +39,34 @@ class Plan:
         return sum(slot.replaced for slot in self.slots)
 
     @property
+    def idle(self) -> bool:
+        """True when a method that compresses finds nothing to compress."""
+        return self.compresses and not self.replaced
+
+    @property
     def sentence(self) -> str:
         """The plan in one sentence for the screen."""
         total, ours = len(self.slots), self.replaced
-        others = dict.fromkeys(slot.reason for slot in self.slots if not slot.replaced)
-        if not ours:
-            return "This model has no KV cache to compress: " + "; ".join(others) + "."
+        what = "compressed" if self.compresses else "kept as plain rows"
         if ours == total:
-            return f"All {total} slots use this cache."
-        return f"{ours} of {total} slots use this cache; the others: " + "; ".join(others) + "."
+            return f"All {total} slots {what}." if total > 1 else f"The only slot is {what}."
+        left = Counter((slot.reason, slot.many or slot.reason) for slot in self.slots if not slot.replaced)
+        listed = "; ".join(f"{n} {many if n > 1 else one}" for (one, many), n in left.items())
+        if ours:
+            return f"{ours} of {total} slots {what}: {listed}."
+        if len(left) == 1:
+            one, many = next(iter(left))
+            listed = f"they {many}" if total > 1 else f"it {one}"
+        return f"None of {total} slots {what}: {listed}."
+
+    @property
+    def words(self) -> str:
+        """The plan and what follows from it: uncompressed chat, or rows that every step decodes."""
+        if self.idle:
+            return f"{self.sentence} The model chats without compression."
+        if self.compresses and self.decoded is not None:
+            return f"{self.sentence} Every step decodes the rows: {self.decoded}."
+        return self.sentence
 
 
 @dataclass(frozen=True, slots=True)

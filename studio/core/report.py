@@ -96,7 +96,7 @@ def build_report(
             "sentence": plan.sentence,
             "replaced_slots": plan.replaced,
             "total_slots": len(plan.slots),
-            "slots": [{"slot": s.slot, "replaced": s.replaced, "reason": s.reason} for s in plan.slots],
+            "slots": [{"slot": s.slot, "replaced": s.replaced, "reason": s.sentence} for s in plan.slots],
         },
         "tokens": {
             "in_cache": shown.tokens,

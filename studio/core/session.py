@@ -150,7 +150,7 @@ class Session:
         try:
             for step in generate(
                 loaded.model, loaded.tokenizer, cache, fresh,
-                max_tokens=max_tokens, context=loaded.context, stop=stop,
+                max_tokens=max_tokens, held=len(tokens) - len(fresh), context=loaded.context, stop=stop,
             ):  # fmt: skip
                 if isinstance(step, FinishedStep):
                     text, whole = step.text, True

@@ -197,6 +197,7 @@ class CachePanel(QFrame):
     def set_plan(self, plan: Plan | None) -> None:
         """What the method does to the loaded model's slots, in words."""
         self.figures.set_plan(plan)
+        self._predict()
 
     def set_snapshot(self, snapshot: CacheSnapshot | None) -> None:
         """The running cache; None when there is none. Called at the pace of words, 4 Hz."""

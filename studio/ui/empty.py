@@ -86,11 +86,12 @@ class EmptyState(QWidget):
         )
         self._show(action, examples=False)
 
-    def show_model(self, name: str) -> None:
-        """A model is loaded and nothing was said yet."""
+    def show_model(self, name: str, uncompressed: str = "") -> None:
+        """A model is loaded and nothing was said yet; ``uncompressed`` says why none of it is compressed."""
         self.title.setText(f"{name} is ready")
         self.lead.setText(
-            "Ask something and watch the cache grow below, beside what 16 bits would have taken. "
+            uncompressed
+            or "Ask something and watch the cache grow below, beside what 16 bits would have taken. "
             "Then change a setting at the right, apply it and regenerate, to see what it does to the answer."
         )
         self._show("", examples=True)

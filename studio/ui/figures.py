@@ -26,6 +26,7 @@ class FiguresCard(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._shapes: list[SlotShape] | None = None
         self._context: int | None = None
+        self._idle = False
         self._tokens = 0
         self._predicted_at = -1
         self.bits, self.bits_words = parts.label("", "figure"), parts.label("", "small", wrap=True)
@@ -67,8 +68,9 @@ class FiguresCard(QFrame):
         self._shapes, self._context = shapes, context
 
     def set_plan(self, plan: Plan | None) -> None:
-        """One sentence about the slots, hidden without a model."""
-        _set(self.plan, plan.sentence if plan else "")
+        """What happens to the slots and how they are read, hidden without a model."""
+        _set(self.plan, plan.words if plan else "")
+        self._idle = plan is not None and plan.idle
 
     def set_snapshot(self, snapshot: CacheSnapshot | None) -> None:
         """Counted and measured bytes of the running cache."""
@@ -79,7 +81,7 @@ class FiguresCard(QFrame):
         counted = snapshot.counted
         resident = words.megabytes(snapshot.resident_bytes)
         text = f"Now {resident} measured, {words.megabytes(counted.total)} counted"
-        if snapshot.ratio is None:
+        if snapshot.ratio is None and not self._idle:
             text += ". Nothing compressed yet."
         self.running.setToolTip(
             "Measured: the arrays the cache holds. Counted: what its rows take by the method's own "
@@ -101,14 +103,15 @@ class FiguresCard(QFrame):
                 values += times * tokens * shape.batch * shape.heads * (shape.key_dim + shape.value_dim)
         except (NotImplementedError, ValueError):
             total = ByteCount()
-        known = bool(total.total and values)
+        known = bool(total.total and values) and not self._idle
         self.bits.setText(words.bits(round(total.total * 8 / values, 2)) if known else words.UNKNOWN)
         factor = values * 2 / total.total if known else None
         self.ratio.setText(f"{words.ratio(factor)} smaller" if factor else words.UNKNOWN)
-        self.bar.show_bytes(total, values * 2 if known else 0)
+        self.bar.show_bytes(total if known else ByteCount(), values * 2 if known else 0)
         of = f"{words.megabytes(total.total)} of {words.megabytes(values * 2)}" if known else "Unknown"
         whose = "" if self._shapes else " per slot"
-        self.basis.setText(f"{of}{whose} at {words.count(tokens, 'token')}")
+        text = f"{of}{whose} at {words.count(tokens, 'token')}"
+        self.basis.setText("No slot is compressed, so nothing is predicted" if self._idle else text)
         self.basis.setToolTip("Predicted" if self._shapes else f"Predicted for {_EXAMPLE_WORDS}")
 
     def _at(self) -> int:

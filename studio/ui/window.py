@@ -37,6 +37,7 @@ class MainWindow(QMainWindow):
         self._info: Any = None
         self._context: int | None = None
         self._config: KVCacheConfig | None = None
+        self._plan: Plan | None = None
         self._ticks = 0
 
         self.top = TopBar()
@@ -229,7 +230,7 @@ class MainWindow(QMainWindow):
         self.chat.prompt.setFocus()
 
     def _on_unloaded(self) -> None:
-        self._info = self._context = None
+        self._info = self._context = self._plan = None
         self.models.set_loaded(None)
         self.flow.forget()
         self.charts.set_plan(None)
@@ -244,6 +245,8 @@ class MainWindow(QMainWindow):
     def _on_plan(self, plan: Plan) -> None:
         self.cache.set_plan(plan)
         self.charts.set_plan(plan)
+        self._plan = plan
+        self._ready()
 
     def _on_started(self, kind: str) -> None:
         if not self.flow.active:
@@ -252,7 +255,9 @@ class MainWindow(QMainWindow):
     def _begin(self, kind: str) -> None:
         self.flow.begin(kind)
         self.cache.set_in_use()
-        if self._config is not None:
+        if self._plan is not None and self._plan.idle:
+            self.charts.set_waiting(self._plan.sentence.rstrip("."))
+        elif self._config is not None:
             shapes = shapes_of(self._info)
             self.charts.set_waiting(waiting_words(self._config, shapes[0] if shapes else None))
         self.timer.start()
@@ -333,7 +338,8 @@ class MainWindow(QMainWindow):
         self.status.set_state(words.state(self.engine.state))
         if self.chat.is_empty() and not self.models.is_busy():
             if self._info is not None:
-                self.chat.empty.show_model(self._info.name)
+                plan = self._plan
+                self.chat.empty.show_model(self._info.name, plan.words if plan and plan.idle else "")
             else:
                 starter = self.models.starter()
                 offer = f"Load {starter.name}" if starter else GET_STARTER

@@ -8,6 +8,7 @@ from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, SlotPlan, Step
 from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot, HeadBasis, LayerStats
 
 WEIGHTS = 540_000_000
+_WINDOW = ("keeps a 512-token window of its own", "keep a 512-token window of their own")
 
 
 @lru_cache(maxsize=4096)
@@ -78,9 +79,9 @@ def plan(slots: int = 30, foreign: frozenset[int] = frozenset()) -> Plan:
     """The plan that goes with ``snapshot``."""
     return Plan(
         tuple(
-            SlotPlan(slot, False, "a sliding window of 512 tokens stays as the model made it")
+            SlotPlan(slot, False, *_WINDOW)
             if slot in foreign
-            else SlotPlan(slot, True, "a plain KV cache")
+            else SlotPlan(slot, True, "hands keys and values to SKVQ")
             for slot in range(slots)
         )
     )

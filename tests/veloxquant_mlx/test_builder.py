@@ -7,25 +7,53 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm
 import pytest
-from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
+from mlx_lm.models.cache import (
+    ArraysCache,
+    CacheList,
+    ChunkedKVCache,
+    KVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
 
 from tests.tiny import tiny_folder, tiny_model
+from veloxquant_mlx import attention
 from veloxquant_mlx.builder import KVCacheBuilder
+from veloxquant_mlx.cache.mixed import MixedCache, compressed_caches, own_cache
 from veloxquant_mlx.cache.skvq_cache import SKVQKVCache
-from veloxquant_mlx.config import KVCacheConfig, methods
+from veloxquant_mlx.config import KVCacheConfig, SlotShape
+from veloxquant_mlx.shapes import slot_shapes
 
-FAMILIES: dict[str, tuple[type, ...]] = {
+Kind = type | tuple[type, ...]
+"""Class of a slot, or of the caches of a CacheList."""
+
+FAMILIES: dict[str, tuple[Kind, ...]] = {
     "llama": (KVCache, KVCache, KVCache),
     "gemma2": (KVCache, KVCache, KVCache),
     "gemma3_text": (RotatingKVCache, RotatingKVCache, KVCache),
+    "gemma3n": (RotatingKVCache, KVCache),
+    "gpt_oss": (RotatingKVCache, KVCache),
     "qwen3_next": (ArraysCache, ArraysCache, ArraysCache, KVCache),
+    "llama4": (ChunkedKVCache, ChunkedKVCache, ChunkedKVCache, KVCache),
+    "falcon_h1": ((ArraysCache, KVCache), (ArraysCache, KVCache)),
+    "baichuan_m1": ((ArraysCache, RotatingKVCache), (ArraysCache, KVCache)),
     "mamba": (ArraysCache, ArraysCache, ArraysCache),
     "deepseek_v2": (KVCache, KVCache, KVCache),
 }
+UNTOUCHED = {
+    "deepseek_v3": (KVCache, KVCache),
+    "kimi_k25": (KVCache, KVCache),
+    "glm4_moe_lite": (KVCache, KVCache),
+    "kimi_linear": (ArraysCache, KVCache),
+    "deepseek_v32": ((KVCache, KVCache), (KVCache, KVCache)),
+    "afm7": (KVCache, KVCache),
+    "mamba2": (ArraysCache, ArraysCache),
+}
+"""Families of which no method that compresses replaces a slot."""
+
 SKVQ = KVCacheConfig(method="skvq", skvq_window=16)
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
-every_method = pytest.mark.parametrize("key", list(methods()))
 
 
 @cache
@@ -33,19 +61,34 @@ def model_of(family: str) -> Any:
     return tiny_model(family)
 
 
-@every_family
+def kind(slot: Any) -> Kind:
+    return tuple(map(type, slot.caches)) if isinstance(slot, CacheList) else type(slot)
+
+
+@pytest.mark.parametrize("family", FAMILIES | UNTOUCHED)
 def test_the_tiny_families_have_the_slots_they_stand_for(family: str) -> None:
-    assert tuple(type(slot) for slot in make_prompt_cache(model_of(family))) == FAMILIES[family]
+    assert tuple(map(kind, make_prompt_cache(model_of(family)))) == (FAMILIES | UNTOUCHED)[family]
 
 
 @every_family
-@every_method
-def test_exactly_the_plain_kv_slots_are_replaced(family: str, key: str) -> None:
-    config = KVCacheConfig(method=key)
-    made = KVCacheBuilder.for_model(model_of(family), config)
-    owned = type(config.make_cache(0))
-    for slot, stock in zip(made, FAMILIES[family], strict=True):
-        assert type(slot) is (owned if stock is KVCache else stock)
+def test_exactly_the_plain_kv_slots_are_replaced(family: str) -> None:
+    owned = {KVCache: SKVQKVCache}
+    for slot, stock in zip(KVCacheBuilder.for_model(model_of(family), SKVQ), FAMILIES[family], strict=True):
+        if isinstance(stock, tuple):
+            assert isinstance(slot, CacheList)
+            assert isinstance(slot, MixedCache) == (KVCache in stock)
+            assert kind(slot) == tuple(owned.get(inner, inner) for inner in stock)
+        else:
+            assert type(slot) is owned.get(stock, stock)
+
+
+@pytest.mark.parametrize("family", UNTOUCHED)
+def test_families_whose_rows_mean_something_else_are_left(family: str) -> None:
+    model = model_of(family)
+    assert KVCacheBuilder.plan(model, SKVQ).replaced == 0
+    made = KVCacheBuilder.for_model(model, SKVQ)
+    assert tuple(map(kind, made)) == UNTOUCHED[family]
+    assert not list(compressed_caches(made))
 
 
 @every_family
@@ -53,13 +96,14 @@ def test_the_plan_says_what_the_list_does(family: str) -> None:
     plan = KVCacheBuilder.plan(model_of(family), SKVQ)
     made = KVCacheBuilder.for_model(model_of(family), SKVQ)
     assert [slot.slot for slot in plan.slots] == list(range(len(made)))
-    assert [slot.replaced for slot in plan.slots] == [isinstance(slot, SKVQKVCache) for slot in made]
-    assert all(slot.reason for slot in plan.slots)
+    assert [slot.replaced for slot in plan.slots] == [own_cache(slot) is not None for slot in made]
+    assert all(slot.sentence == f"Slot {slot.slot} {slot.reason}." for slot in plan.slots)
 
 
-def test_a_replaced_slot_knows_its_place() -> None:
-    made = KVCacheBuilder.for_model(model_of("qwen3_next"), SKVQ)
-    assert made[3].slot == 3
+@pytest.mark.parametrize(("family", "slot"), [("qwen3_next", 3), ("baichuan_m1", 1)])
+def test_a_replaced_slot_knows_its_place(family: str, slot: int) -> None:
+    made = KVCacheBuilder.for_model(model_of(family), SKVQ)
+    assert [cache.slot for cache in compressed_caches(made)] == [slot]
 
 
 def test_every_call_gives_fresh_slots() -> None:
@@ -68,24 +112,79 @@ def test_every_call_gives_fresh_slots() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "words"),
-    [("gemma3_text", "sliding window"), ("qwen3_next", "recurrent"), ("mamba", "recurrent")],
-)
-def test_a_slot_left_alone_says_why(family: str, words: str) -> None:
+    ("family", "sentence"),
+    [
+        ("llama", "All 3 slots compressed."),
+        ("gemma3_text", "1 of 3 slots compressed: 2 keep a 16-token window of their own."),
+        ("baichuan_m1", "1 of 2 slots compressed: 1 keeps a 16-token window of its own."),
+        ("llama4", "1 of 4 slots compressed: 3 keep chunks of 16 tokens of their own."),
+        ("mamba", "None of 3 slots compressed: they keep a recurrent state, not keys and values."),
+        ("deepseek_v3", "None of 2 slots compressed: they hold latents, compressed already."),
+        ("afm7", "None of 2 slots compressed: they hold rows that the last layers read again."),
+        (
+            "kimi_linear",
+            "None of 2 slots compressed: 1 keeps a recurrent state, not keys and values; "
+            "1 holds latents, compressed already.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_plan_in_one_sentence(family: str, sentence: str) -> None:
     plan = KVCacheBuilder.plan(model_of(family), SKVQ)
-    left = [slot for slot in plan.slots if not slot.replaced]
-    assert left
-    assert all(words in slot.reason for slot in left)
+    assert plan.sentence == sentence
+    assert plan.words == (sentence if plan.replaced else f"{sentence} The model chats without compression.")
+
+
+def test_a_method_that_only_counts_takes_every_plain_slot_and_promises_nothing() -> None:
+    plain = KVCacheConfig("plain")
+    assert KVCacheBuilder.plan(model_of("deepseek_v3"), plain).words == "All 2 slots kept as plain rows."
+    words = KVCacheBuilder.plan(model_of("mamba"), plain).words
+    assert words == "None of 3 slots kept as plain rows: they keep a recurrent state, not keys and values."
+
+
+@pytest.mark.parametrize("family", ["gpt_oss", "gemma2", "gemma3n", "gemma4_text", "plamo2"])
+def test_codes_are_not_handed_to_attention_that_reads_rows(family: str) -> None:
+    model = tiny_model(family)
+    packed = KVCacheBuilder.plan(model, KVCacheConfig("affine", affine_group_size=32))
+    assert packed.replaced == 0
+    assert "can't take packed rows: it" in packed.sentence
+    attention.enable(model)
+    plan = KVCacheBuilder.plan(model, SKVQ)
+    assert plan.replaced
+    assert plan.words.startswith(f"{plan.sentence} Every step decodes the rows: it")
+
+
+def test_the_larger_gemma_4_shares_no_rows_and_attends_on_codes() -> None:
+    with attention.attention_on_codes(model_of("gemma4")) as reason:
+        assert reason is None
+        assert KVCacheBuilder.plan(model_of("gemma4"), SKVQ).decoded is None
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (KVCacheConfig("affine", affine_group_size=128), "heads of 32 channels that can't be split"),
+        (KVCacheConfig("skvq", skvq_rotate=True), "heads of 36 channels that can't be rotated"),
+    ],
+)
+def test_heads_that_a_method_cannot_take_are_found_before_the_first_token(
+    config: KVCacheConfig, words: str
+) -> None:
+    model = tiny_model("llama", head_dim=36 if config.method == "skvq" else 32)
+    plan = KVCacheBuilder.plan(model, config)
+    assert plan.replaced == 0
     assert words in plan.sentence
+    assert all(type(slot) is KVCache for slot in KVCacheBuilder.for_model(model, config))
 
 
-def test_the_sentences_of_all_some_and_none() -> None:
-    def sentence(family: str) -> str:
-        return KVCacheBuilder.plan(model_of(family), SKVQ).sentence
-
-    assert sentence("llama") == "All 3 slots use this cache."
-    assert sentence("gemma3_text").startswith("1 of 3 slots use this cache; the others: ")
-    assert sentence("mamba").startswith("This model has no KV cache to compress: ")
+def test_shapes_are_known_without_computing_anything() -> None:
+    model = tiny_model("deepseek_v2")
+    mx.eval(model.parameters())
+    mx.synchronize()
+    before = mx.get_active_memory()
+    assert slot_shapes(model) == (SlotShape(4, 32, 32),) * 3
+    assert mx.get_active_memory() == before
+    assert slot_shapes(model_of("falcon_h1")) == (SlotShape(2, 32, 32),) * 2
+    assert slot_shapes(model_of("mamba")) == (None,) * 3
 
 
 class _Slots:
@@ -97,6 +196,9 @@ class _Slots:
 
     def make_cache(self) -> list[Any]:
         return list(self.slots)
+
+    def modules(self) -> list[Any]:
+        return [self]
 
 
 class _OwnKVCache(KVCache):
@@ -111,15 +213,26 @@ def test_a_subclass_and_nested_caches_stay_as_the_model_made_them() -> None:
     assert made[1] is slots[1]
     assert isinstance(made[2], SKVQKVCache)
     reasons = [slot.reason for slot in KVCacheBuilder.plan(model, SKVQ).slots]
-    assert "_OwnKVCache" in reasons[0]
-    assert reasons[1] == "several caches in one slot"
+    assert reasons[0] == "holds a cache of the model's own kind (_OwnKVCache)"
+    assert reasons[1] == "holds several caches that work together"
 
 
-def test_latent_attention_is_left_alone_by_all_but_the_plain_method() -> None:
-    latent = type("Model", (_Slots,), {"__module__": "mlx_lm.models.deepseek_v3"})(KVCache())
-    assert KVCacheBuilder.plan(latent, SKVQ).replaced == 0
-    assert "latent" in KVCacheBuilder.plan(latent, SKVQ).slots[0].reason
-    assert KVCacheBuilder.plan(latent, KVCacheConfig(method="plain")).replaced == 1
+def test_a_model_that_does_not_run_through_a_compressed_cache_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def whole(self: Any, keys: mx.array, values: mx.array) -> Any:
+        raise AttributeError("rows wanted as one buffer")
+
+    model = tiny_model("llama")
+    with monkeypatch.context() as patch:
+        patch.setattr(SKVQKVCache, "update_and_fetch", whole)
+        attention.enable(model)
+    plan = KVCacheBuilder.plan(model, SKVQ)
+    assert plan.sentence == (
+        "None of 3 slots compressed: they stay as they were: "
+        "the model does not run through a compressed cache."
+    )
+    assert KVCacheBuilder.plan(model, KVCacheConfig("plain")).replaced == 3
 
 
 @pytest.fixture(scope="module")
@@ -142,22 +255,6 @@ def test_mlx_lm_s_generate_runs_with_the_list(loaded: tuple[Any, Any]) -> None:
     assert made[0].byte_count().codes > 0
 
 
-@every_method
-def test_stream_generate_counts_every_token_into_the_list(loaded: tuple[Any, Any], key: str) -> None:
-    model, tokenizer = loaded
-    made = KVCacheBuilder.for_model(model, KVCacheConfig(method=key) if key != "affine" else _affine())
-    read = len(tokenizer.encode(PROMPT))
-    for count, answer in enumerate(
-        mlx_lm.stream_generate(model, tokenizer, PROMPT, max_tokens=8, prompt_cache=made), 1
-    ):
-        assert answer.generation_tokens == count
-    assert {slot.offset for slot in made} == {read + 8}
-
-
-def _affine() -> KVCacheConfig:
-    return KVCacheConfig(method="affine", affine_group_size=32)
-
-
 def test_before_the_first_flush_the_words_are_those_of_the_plain_cache(loaded: tuple[Any, Any]) -> None:
     """The exact rows are float16: greedy words of a float32 model do not notice."""
     model, tokenizer = loaded
@@ -173,20 +270,6 @@ def test_mlx_lm_does_not_swap_our_slots_for_quantized_ones(loaded: tuple[Any, An
         model, tokenizer, PROMPT, max_tokens=4, prompt_cache=made, kv_bits=4, quantized_kv_start=0
     )
     assert all(isinstance(slot, SKVQKVCache) for slot in made)
-
-
-@every_family
-def test_every_family_computes_through_the_list(family: str) -> None:
-    """Fed in blocks that cross the frontier, then token by token; the foreign slots work as ever."""
-    model = model_of(family)
-    made = KVCacheBuilder.for_model(model, SKVQ)
-    tokens = mx.arange(40)[None] % 250
-    for start, end in ((0, 13), (13, 37), (37, 38), (38, 39), (39, 40)):
-        logits = model(tokens[:, start:end], cache=made)
-        mx.eval(logits)
-        assert mx.isfinite(logits).all().item()
-    ours = [slot for slot in made if isinstance(slot, SKVQKVCache)]
-    assert all(slot.offset == 40 and slot.frontier == 32 for slot in ours)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3_text", "qwen3_next", "deepseek_v2"])

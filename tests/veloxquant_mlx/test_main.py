@@ -51,7 +51,7 @@ def test_chat_prints_the_reply_the_table_and_the_figures(capsys: Capture, folder
     out, err = capsys.readouterr()
     assert err == ""
     assert "slot" in out
-    assert "All 3 slots use this cache." in out
+    assert "All 3 slots compressed." in out
     lines = out.splitlines()
     header = next(line for line in lines if line.startswith("slot"))
     for column in ("codes", "parameters", "counted", "resident", "16-bit", "ratio", "frontier"):

@@ -26,6 +26,7 @@ class AffineConfig(KVCacheConfig):
 
     label: ClassVar[str] = "mlx_lm quantized"
     summary: ClassVar[str] = "The quantized cache that mlx_lm ships: every row at once, no exact window."
+    gives_rows: ClassVar[bool] = False
 
     affine_bits: int = param(
         4, label="Bits", unit="bits", choices=(2, 3, 4, 5, 6, 8),
@@ -35,6 +36,10 @@ class AffineConfig(KVCacheConfig):
         64, label="Group", unit="channels", choices=(32, 64, 128),
         help="Channels that share one scale and zero point, stored at the model's own precision.",
     )  # fmt: skip
+
+    def misfit(self, shape: SlotShape) -> str | None:
+        """The group must divide the heads of keys and of values."""
+        return _misfit(self.affine_group_size, shape.key_dim, shape.value_dim)
 
     def make_cache(self, slot: int) -> "AffineKVCache":
         """An empty quantized cache of mlx_lm's."""
@@ -66,12 +71,9 @@ class AffineKVCache(QuantizedKVCache, SlotCache):
         Raises CacheError when the group does not divide the head size; the cache is then as it was.
         """
         if self.keys is None:
-            for dim in (keys.shape[3], values.shape[3]):
-                if dim % self.group_size:
-                    raise CacheError(
-                        f"Slot {self.slot}: heads of {dim} channels cannot be split into groups of "
-                        f"{self.group_size}; choose a smaller group or another cache."
-                    )
+            problem = _misfit(self.group_size, keys.shape[3], values.shape[3])
+            if problem is not None:
+                raise CacheError(f"Slot {self.slot} has {problem}.")
             # The buffers mlx_lm would begin with hold whole codes per word: too wide for 3, 5 and 6 bits.
             self.keys, self.values = self._no_rows(keys), self._no_rows(values)
         return super().update_and_fetch(keys, values)
@@ -120,3 +122,13 @@ class AffineKVCache(QuantizedKVCache, SlotCache):
         dropped = int(super().trim(n))
         marks.spend(self, self.offset)
         return dropped
+
+
+def _misfit(group: int, *dims: int) -> str | None:
+    odd = next((dim for dim in dims if dim % group), None)
+    if odd is None:
+        return None
+    return (
+        f"heads of {odd} channels that can't be split into groups of {group}; choose a smaller group or "
+        "another cache"
+    )

@@ -20,6 +20,7 @@ class PlainConfig(KVCacheConfig):
 
     label: ClassVar[str] = "Uncompressed"
     summary: ClassVar[str] = "mlx_lm's own cache: every row as the model made it."
+    compresses: ClassVar[bool] = False
 
     def make_cache(self, slot: int) -> "PlainKVCache":
         """An empty uncompressed cache."""

@@ -139,6 +139,12 @@ class SKVQConfig(KVCacheConfig):
             reasons["skvq_clip_alpha"] = "Search clip factor is on: each group finds its own."
         return reasons
 
+    def misfit(self, shape: SlotShape) -> str | None:
+        """Rotation needs head sizes that have a Hadamard matrix."""
+        sizes = (shape.key_dim, shape.value_dim) if self.skvq_rotate else ()
+        odd = next((size for size in sizes if hadamard(size) is None), None)
+        return None if odd is None else f"heads of {odd} channels that can't be rotated; switch Rotate off"
+
     def make_cache(self, slot: int) -> "SKVQKVCache":
         """An empty SKVQ cache for one slot."""
         return SKVQKVCache(self, slot)

@@ -1,6 +1,6 @@
 """What every cache of ours has beside mlx_lm's protocol: bytes by kind, gauges, a way back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import mlx.core as mx
@@ -98,17 +98,36 @@ def layer_stats(slot: int, cache: Any) -> LayerStats:
             counted=cache.byte_count(),
             resident_bytes=cache.resident_bytes,
             reference_bytes=cache.reference_bytes,
-            tokens=cache.offset,
+            tokens=held_tokens(cache),
             gauges=dict(cache.gauges()),
             heads=cache.heads(),
             drift=cache.drift(),
         )
-    held = sum(a.nbytes for _, a in tree_flatten(cache.state) if isinstance(a, mx.array))
-    return LayerStats(slot, False, ByteCount(foreign=held), held, held, int(getattr(cache, "offset", 0)))
+    held = sum(array.nbytes for array in held_arrays(cache))
+    return LayerStats(slot, False, ByteCount(foreign=held), held, held, held_tokens(cache))
 
 
-def snapshot(caches: list[Any]) -> CacheSnapshot:
-    """The whole cache list as plain numbers, with MLX's own memory figures. Evaluates nothing."""
+def snapshot(caches: Sequence[Any], tokens: int | None = None) -> CacheSnapshot:
+    """The whole cache list as plain numbers, with MLX's own memory figures. Evaluates nothing.
+
+    Args:
+        tokens: how many were read and written; None takes the largest number that a slot knows, which
+            is 0 where every slot keeps a recurrent state.
+    """
     layers = tuple(layer_stats(slot, cache) for slot, cache in enumerate(caches))
-    tokens = max((layer.tokens for layer in layers), default=0)
-    return CacheSnapshot(tokens, layers, mx.get_active_memory(), mx.get_peak_memory())
+    known = max((layer.tokens for layer in layers), default=0)
+    return CacheSnapshot(
+        known if tokens is None else tokens, layers, mx.get_active_memory(), mx.get_peak_memory()
+    )
+
+
+def held_arrays(cache: Any) -> list[mx.array]:
+    """Every array in the state of a cache that is not ours."""
+    return [array for _, array in tree_flatten(cache.state) if isinstance(array, mx.array)]
+
+
+def held_tokens(cache: Any) -> int:
+    """Tokens a cache or the longest of several in one slot has seen; 0 for a recurrent state."""
+    if isinstance(inner := getattr(cache, "caches", None), Sequence):
+        return max(map(held_tokens, inner), default=0)
+    return int(getattr(cache, "offset", 0))

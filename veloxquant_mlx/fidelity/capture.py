@@ -9,6 +9,7 @@ from typing import Any
 import mlx.core as mx
 
 from ..attention import NAME, attention_modules
+from ..cache.mixed import own_cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +45,7 @@ def capture_queries(model: Any, caches: Sequence[Any], tokens: mx.array) -> Mapp
 @contextmanager
 def _recording(model: Any, caches: Sequence[Any]) -> Iterator[dict[int, Query]]:
     found: dict[int, Query] = {}
-    slots = {id(cache): slot for slot, cache in enumerate(caches)}
+    slots = {id(own_cache(cache) or cache): slot for slot, cache in enumerate(caches)}
 
     def recorded(original: Callable[..., mx.array]) -> Callable[..., mx.array]:
         def attend(

@@ -90,6 +90,7 @@ def _attention(model: Any, on_codes: bool) -> Iterator[str]:
     reason: str | None = "every pass decodes the rows it needs"
     if on_codes:
         reason = attention.enable(model)
+        reason = f"every pass decodes the rows it needs: {reason}" if reason else None
     else:
         attention.disable(model)
     try:

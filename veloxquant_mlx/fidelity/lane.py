@@ -38,9 +38,11 @@ class Lane:
     def __init__(self, model: Any, config: KVCacheConfig) -> None:
         self.config = config
         self.name = spell_method(config)
-        self.plan = KVCacheBuilder.plan(model, config).sentence
+        plan = KVCacheBuilder.plan(model, config)
+        self.plan = plan.sentence
         self.caches = KVCacheBuilder.for_model(model, config)
-        self.problem: str | None = None
+        # Figures of an uncompressed cache under a method's name would say that the method is lossless.
+        self.problem = plan.sentence if plan.idle else None
         self.blocks: list[Reading] = []
         self.steps: list[Reading] = []
         self.scores: list[Scores] = []

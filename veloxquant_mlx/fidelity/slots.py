@@ -13,7 +13,7 @@ import numpy as np
 
 from ..builder import KVCacheBuilder
 from ..cache.base import CompressedKVCache
-from ..cache.slot import SlotCache
+from ..cache.mixed import own_cache
 from ..config import KVCacheConfig
 from ..progress import Progress
 from .capture import Query
@@ -36,11 +36,13 @@ def slot_fidelities(
         queries: of the last block, by slot.
         bounds: where blocks begin and end, 0 first and the number of tokens last.
     """
-    fresh = KVCacheBuilder.for_model(model, config)
+    fresh: list[Any] = KVCacheBuilder.for_model(model, config)
     found = []
-    for slot, (source, cache) in enumerate(zip(reference, fresh, strict=True)):
+    for slot, (source, cache) in enumerate(
+        zip(map(own_cache, reference), map(own_cache, fresh), strict=True)
+    ):
         report(slot / len(fresh), f"Comparing slot {slot + 1} of {len(fresh)}")
-        if isinstance(cache, SlotCache):
+        if cache is not None:
             found.append(_slot(slot, source, cache, queries.get(slot), bounds))
         else:
             found.append(SlotFidelity(slot, replaced=False))

@@ -39,7 +39,8 @@ def count_slots(config: Mapping[str, Any]) -> Slots:
     try:
         import_module("mlx_lm.models.base")
         model_class, args_class = _get_classes(dict(config))
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, SystemExit) as error:
+        # One model file ends the program where a package that it wants is missing.
         raise ModelError(
             f"Models of type '{kind}' are not supported by this version of mlx-lm: choose another."
         ) from error

@@ -116,8 +116,9 @@ class LayersChart(ChartFrame):
         if not layer.replaced:
             plan = self._plan
             known = plan is not None and layer.slot < len(plan.slots)
-            reason = plan.slots[layer.slot].reason.rstrip(".") if plan is not None and known else ""
-            return [f"Not compressed: {reason}" if reason else "Not compressed"]
+            return [
+                f"Not compressed: it {plan.slots[layer.slot].reason}" if plan and known else "Not compressed"
+            ]
         frontier = layer.gauges.get("frontier")
         return [] if frontier is None else [f"Frontier at {int(frontier):,} of {layer.tokens:,} tokens"]
 

@@ -81,7 +81,7 @@ def test_every_parameter_is_there_in_words() -> None:
 def test_the_plan_gives_every_slots_reason() -> None:
     told = build()["plan"]
     assert told["replaced_slots"] == 3 and told["total_slots"] == 4
-    assert told["slots"][1]["reason"] == "a sliding window of 512 tokens stays as the model made it"
+    assert told["slots"][1]["reason"] == "Slot 1 keeps a 512-token window of its own."
 
 
 def test_speeds_are_those_measured() -> None:

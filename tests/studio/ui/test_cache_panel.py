@@ -152,7 +152,7 @@ def test_a_preset_leads_out_of_what_cannot_be(panel: CachePanel) -> None:
 
 def test_the_plan_is_said(panel: CachePanel) -> None:
     panel.set_plan(synthetic.plan(30))
-    assert panel.figures.plan.text() == "All 30 slots use this cache."
+    assert panel.figures.plan.text() == "All 30 slots compressed."
     panel.set_plan(None)
     assert panel.figures.plan.text() == ""
 

@@ -71,7 +71,7 @@ def test_loading_enables_writing(loaded: MainWindow) -> None:
     assert loaded.status.tokens.text() == "8,192 tokens of context"
     loaded.chat.prompt.set_text("hello")
     assert loaded.chat.prompt.button.isEnabled()
-    assert loaded.cache.figures.plan.text() == "All 30 slots use this cache."
+    assert loaded.cache.figures.plan.text() == "All 30 slots compressed."
 
 
 def test_a_reply_from_prompt_to_figures(loaded: MainWindow, engine: FakeEngine) -> None:

@@ -89,7 +89,7 @@ def test_affine_refuses_heads_its_group_does_not_divide(key_dim: int, value_dim:
     cache = KVCacheConfig(method="affine").make_cache(7)
     with pytest.raises(CacheError) as caught:
         cache.update_and_fetch(*rows(4, key_dim=key_dim, value_dim=value_dim))  # type: ignore[attr-defined]
-    assert str(caught.value).startswith("Slot 7: ")
+    assert str(caught.value).startswith("Slot 7 has heads of ")
     assert "groups of 64" in str(caught.value)
     assert cache.offset == 0
     assert cache.arrays() == []

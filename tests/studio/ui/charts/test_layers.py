@@ -59,7 +59,7 @@ def test_words_say_how_many_slots_are_compressed(show: Show) -> None:
 def test_a_model_without_kv_slots_says_so(show: Show) -> None:
     every = frozenset(range(3))
     panel = show(history(slots=3, foreign=every), plan(3, every))
-    assert panel.layers.words.startswith("This model has no KV cache to compress")
+    assert panel.layers.words.startswith("None of 3 slots compressed: they keep")
 
 
 def test_a_click_selects_a_slot_and_spells_it_out(show: Show, qtbot: QtBot) -> None:
@@ -83,7 +83,7 @@ def test_a_click_on_a_foreign_slot_gives_the_plans_reason(show: Show, qtbot: QtB
     plot = panel.layers.findChild(object, "plot")
     qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=slot_middle(panel, 2))
     assert "foreign slots" in panel.layers.detail
-    assert "Not compressed: a sliding window of 512 tokens stays as the model made it" in panel.layers.detail
+    assert "Not compressed: it keeps a 512-token window of its own" in panel.layers.detail
 
 
 def test_the_detail_line_follows_the_history(show: Show) -> None:
@@ -119,7 +119,7 @@ def test_hovering_reads_a_slot(show: Show) -> None:
     plot.hovered.emit(QPointF(5.5, 0.1))
     assert "Slot 5" in QToolTip.text() and "measured" in QToolTip.text() and "counted" in QToolTip.text()
     plot.hovered.emit(QPointF(2.5, 0.1))
-    assert "Slot 2" in QToolTip.text() and "sliding window" in QToolTip.text()
+    assert "Slot 2" in QToolTip.text() and "512-token window" in QToolTip.text()
     plot.hovered.emit(None)
 
 
