@@ -1,25 +1,31 @@
-"""Attention over a compressed slot: one query row straight on the codes, more on decoded rows."""
+"""Attention over a compressed slot: codes and exact rows apart under one softmax, or on decoded rows."""
 
+import math
+from functools import reduce
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
 
+from .readers import on_cpu
+
 if TYPE_CHECKING:
     from .side import Side
 
+Mask = mx.array | str | None
+"""As mlx_lm's attention takes it: None, "causal", or an array that broadcasts to [B, Hq, L, rows]."""
 
-def attend(
-    keys: "Side", values: "Side", queries: mx.array, scale: float, mask: mx.array | str | None
-) -> mx.array:
+
+def attend(keys: "Side", values: "Side", queries: mx.array, scale: float, mask: Mask) -> mx.array:
     """Attention of queries [B, Hq, L, D] over all rows of two sides, [B, Hq, L, Dv]."""
     batch, query_heads, length, dim = queries.shape
     heads = keys.shape[1] if keys.shape else query_heads
     # The query heads of one KV head become rows, so that codes are never broadcast.
     grouped = queries.reshape(batch, heads, query_heads // heads * length, dim)
-    if length == 1 and mask is None and keys.coded:
-        out = _on_codes(keys, values, grouped * scale)
+    if on_cpu() or (length == 1 and mask is None and keys.coded):
+        out = _in_parts(keys, values, grouped, length, scale, mask)
         if out is not None:
-            return out.astype(queries.dtype).reshape(batch, query_heads, 1, -1)
+            return out.astype(queries.dtype).reshape(batch, query_heads, length, -1)
     out = mx.fast.scaled_dot_product_attention(
         keys.into_code_space(grouped).reshape(queries.shape),
         keys.rows_in_code_space(queries.dtype),
@@ -31,19 +37,64 @@ def attend(
     return values.out_of_code_space(grouped).reshape(out.shape)
 
 
-def _on_codes(keys: "Side", values: "Side", queries: mx.array) -> mx.array | None:
-    """Scaled queries [B, H, R, D] over codes and exact rows under one softmax, [B, H, R, Dv].
+def _in_parts(
+    keys: "Side", values: "Side", queries: mx.array, length: int, scale: float, mask: Mask
+) -> mx.array | None:
+    """Queries [B, H, R * L, D] over codes and exact rows under one softmax, [B, H, R * L, Dv].
 
-    None where a side has no reader.
+    None where a side has no reader for them.
     """
-    if queries.dtype == mx.bfloat16:
-        # bfloat16 would round the float16 windows that the codes are decoded with.
-        queries = queries.astype(mx.float32)
-    key_reader, value_reader = keys.reader(queries.dtype), values.reader(queries.dtype)
-    if key_reader is None or value_reader is None:
-        return None
-    on_exact = queries @ keys.exact_rows(queries.dtype).swapaxes(-1, -2)
-    on_codes = key_reader.scores(keys.into_code_space(queries))
-    weights = mx.softmax(mx.concatenate([on_codes, on_exact], axis=-1), axis=-1, precise=True)
-    from_codes = values.out_of_code_space(value_reader.weighted(weights[..., : keys.coded]))
-    return from_codes + weights[..., keys.coded :] @ values.exact_rows(queries.dtype)
+    # A CPU computes 16 bits slower and worse; bfloat16 would round the windows of the codes.
+    dtype = mx.float32 if on_cpu() or queries.dtype == mx.bfloat16 else queries.dtype
+    queries = queries.astype(dtype) * scale
+    scores = [queries @ keys.exact_rows(dtype).swapaxes(-1, -2)]
+    value_reader = None
+    if keys.coded:
+        key_reader, value_reader = keys.reader(dtype, length), values.reader(dtype, length)
+        if key_reader is None or value_reader is None:
+            return None
+        scores.append(key_reader.scores(keys.into_code_space(queries)))
+    if mask is not None:
+        masks = _masks_of_parts(keys, length, mask)
+        scores = [_masked(part, seen, length) for part, seen in zip(scores, masks, strict=False)]
+    (on_exact, *on_codes), total = _softmax(scores)
+    out = on_exact @ values.exact_rows(dtype)
+    if value_reader is not None:
+        out = out + values.out_of_code_space(value_reader.weighted(on_codes[0]))
+    return out / total
+
+
+def _softmax(parts: list[mx.array]) -> tuple[list[mx.array], mx.array | float]:
+    """Numerators of the softmax over the last axis of all parts together, and their sum."""
+    if not on_cpu():
+        joint = mx.softmax(mx.concatenate(parts, axis=-1), axis=-1, precise=True)
+        ends = list(accumulate(part.shape[-1] for part in parts[:-1]))
+        return list(mx.split(joint, ends, axis=-1)), 1.0
+    peak = reduce(mx.maximum, [part.max(axis=-1, keepdims=True) for part in parts])
+    # mlx's exp takes three times as long on a CPU as a power of the same value.
+    powers = [mx.power(math.e, part - peak) for part in parts]
+    return powers, reduce(mx.add, [power.sum(axis=-1, keepdims=True) for power in powers])
+
+
+def _masks_of_parts(keys: "Side", length: int, mask: mx.array | str) -> tuple[mx.array, mx.array | None]:
+    """The columns of a mask for exact rows, and those for codes; None where every query sees all of them."""
+    start, end = keys.sink_count, keys.sink_count + keys.coded
+    codes_are_seen = False
+    if isinstance(mask, str):
+        column = mx.arange(keys.count)
+        codes_are_seen = end <= keys.count - length
+        mask = column <= column[-length:, None]
+    of_exact = mx.concatenate([mask[..., :start], mask[..., end:]], axis=-1)
+    return of_exact, None if codes_are_seen else mask[..., start:end]
+
+
+def _masked(scores: mx.array, mask: mx.array | None, length: int) -> mx.array:
+    """Scores [B, H, R * L, n] under a mask that broadcasts to [B, H * R, L, n]."""
+    if mask is None:
+        return scores
+    by_head = scores.reshape(scores.shape[0], -1, length, scores.shape[-1])
+    if mask.dtype == mx.bool_:
+        by_head = mx.where(mask, by_head, mx.finfo(scores.dtype).min)
+    else:
+        by_head = by_head + mask
+    return by_head.reshape(scores.shape)

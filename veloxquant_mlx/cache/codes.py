@@ -6,11 +6,11 @@ from typing import Any
 
 import mlx.core as mx
 
-from ..quantizers.packing import pack, packed_bytes, unpack
+from ..quantizers.packing import lanes, pack, packed_bytes, unpack
 from ..quantizers.skvq import Window, assign, decode, to_float16
 from ..telemetry import ByteCount
 from .dump import Dump, taken
-from .readers import KernelReader, LaneReader, Reader
+from .readers import KernelReader, LaneReader, Reader, on_cpu
 
 _KERNEL_GROUPS = (32, 64, 128)
 _KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
@@ -128,19 +128,24 @@ class CodeStore:
     def _factor_column(self) -> mx.array:
         return mx.array(self._factors or (1.0, 1.0)).reshape(2, 1, 1, 1, 1)
 
-    def reader(self, dtype: mx.Dtype, mean: mx.array | None) -> Reader | None:
-        """A reader that computes in ``dtype``, or None where the rows have to be decoded.
+    def reader(self, dtype: mx.Dtype, queries: int, mean: mx.array | None) -> Reader | None:
+        """A reader that computes in ``dtype``, or None where the rows are better decoded.
 
         Args:
-            mean: added to every row, in code space, [1, H, 1, D].
+            queries: rows of queries per head. mean: added to every row, in code space, [1, H, 1, D].
         """
-        by_lanes = mx.default_device() == mx.cpu and self.group >= self.dim and self.dim % 8 == 0
-        if self.codes is None or self._windows is None or not (by_lanes or self.readable):
+        if self.codes is None or self._windows is None:
+            return None
+        group = min(self.group, self.dim)
+        if on_cpu():
+            if self.dim % group or group * self.bits % 8:
+                return None
+            window = self._decoded_window(self._windows, dtype)
+            return LaneReader(self.codes, window, lanes(self.bits, group), mean)
+        if not self.readable or queries > 1:
             return None
         window = self._decoded_window(self._windows, dtype)
-        if by_lanes:
-            return LaneReader(self.codes, window, self.bits, mean)
-        return KernelReader(self.codes.view(mx.uint32), window, min(self.group, self.dim), self.bits, mean)
+        return KernelReader(self.codes.view(mx.uint32), window, group, self.bits, mean)
 
     def decoded(self, dtype: mx.Dtype) -> mx.array:
         """All rows, [B, H, n, D]; computed in float32 unless ``dtype`` holds float16 exactly."""
@@ -149,7 +154,7 @@ class CodeStore:
         exact = dtype if dtype in (mx.float32, mx.float16) else mx.float32
         window = self._decoded_window(self._windows, exact)
         # On a CPU mlx's own decoding takes two to three times as long as these plain operations.
-        if self.readable and mx.default_device() != mx.cpu:
+        if self.readable and not on_cpu():
             words, group = self.codes.view(mx.uint32), min(self.group, self.dim)
             rows = mx.dequantize(words, window.scale, window.lo, group_size=group, bits=self.bits)
         else:

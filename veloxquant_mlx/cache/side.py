@@ -52,6 +52,11 @@ class Side:
         """True from the first flush on."""
 
     @property
+    def count(self) -> int:
+        """Rows held, exact and coded."""
+        return self.coded + (0 if self.exact is None else self.exact.shape[2])
+
+    @property
     def sinks(self) -> mx.array | None:
         """The sink rows, None before the first flush."""
         return None if self.exact is None or not self.fitted else self.exact[:, :, : self.sink_count]
@@ -218,8 +223,11 @@ class Side:
         """Undo ``into_code_space``."""
         return rows
 
-    def reader(self, dtype: mx.Dtype) -> Reader | None:
-        """What attends straight on the store, computing in ``dtype``; None where the rows must be decoded."""
+    def reader(self, dtype: mx.Dtype, queries: int) -> Reader | None:
+        """What attends straight on the store with so many query rows per head, computing in ``dtype``.
+
+        None where the rows are better decoded for the call.
+        """
         return None
 
     def store_bytes(self) -> ByteCount:

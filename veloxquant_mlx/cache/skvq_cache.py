@@ -264,9 +264,10 @@ class SKVQSide(Side):
         rows = self.store.decoded(dtype)
         return rows if self.mean is None else rows + self.mean.astype(dtype)[:, None]
 
-    def reader(self, dtype: mx.Dtype) -> Reader | None:
-        """A reader of the codes, or None where mlx's quantized kernels do not take their layout."""
-        return self.store.reader(dtype, None if self.mean is None else self.mean.astype(dtype)[None, :, None])
+    def reader(self, dtype: mx.Dtype, queries: int) -> Reader | None:
+        """A reader of the codes, or None where nothing reads their layout faster than it is decoded."""
+        mean = None if self.mean is None else self.mean.astype(dtype)[None, :, None]
+        return self.store.reader(dtype, queries, mean)
 
     def store_bytes(self) -> ByteCount:
         """Codes, parameters and side data (counted)."""

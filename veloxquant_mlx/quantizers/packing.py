@@ -1,11 +1,16 @@
 """Packing of small integers: one little-endian bit stream per row.
 
-Eight codes of ``b`` bits fill exactly ``b`` bytes, so every width from 1 to 8 is handled by the same
-two loops over at most eight positions; widths that divide a byte take a shorter way. Seen as uint32
-words the stream is the layout of ``mx.quantize``, which is why ``mx.quantized_matmul`` can read it.
+Eight codes of ``b`` bits fill exactly ``b`` bytes, so every width from 1 to 8 is packed by the same two
+loops over at most eight positions; widths that divide a byte take a shorter way. Seen as uint32 words the
+stream is the layout of ``mx.quantize``, which is why ``mx.quantized_matmul`` can read it. Elsewhere it is
+read through ``Lanes``.
 """
 
+from functools import lru_cache
+from typing import NamedTuple
+
 import mlx.core as mx
+import numpy as np
 
 
 def packed_bytes(count: int, bits: int) -> int:
@@ -61,44 +66,53 @@ def unpack(stream: mx.array, bits: int, count: int) -> mx.array:
     """
     if bits == 8:
         return stream
-    short = -stream.shape[-1] % lane_bytes(bits)
-    if short:
-        stream = mx.pad(stream, [(0, 0)] * (stream.ndim - 1) + [(0, short)])
-    codes = lanes(stream, bits).swapaxes(-1, -2)
-    return codes.reshape(*stream.shape[:-1], -1)[..., :count].astype(mx.uint8)
+    found = lanes(bits, count)
+    return mx.round(found.numbers(stream, mx.float32) @ found.matrix.T).astype(mx.uint8)
 
 
-def lane_bytes(bits: int) -> int:
-    """Bytes after which a row's codes start at a byte's first bit again."""
-    return 1 if 8 % bits == 0 else bits
+class Lanes(NamedTuple):
+    """How the bytes of a row become numbers by masking alone.
 
-
-def lanes(stream: mx.array, bits: int) -> mx.array:
-    """The codes of each row with those together that start at the same bit.
-
-    It costs half of what putting them in their order does.
-
-    Args:
-        stream: uint8, [..., n * lane_bytes(bits)].
-
-    Returns:
-        Whole numbers, [..., L, n]; the code in lane ``l`` and place ``i`` is the row's number ``L * i + l``.
+    Lane ``l`` of byte ``i`` is ``byte & masks[l, i]``: one code, or the part of one that lies in this byte,
+    times a power of two. Codes are sums of numbers: ``code = matrix @ numbers``. In a product with rows the
+    matrix can be applied to the other factor, which is small, so no code is shifted or put in its place.
     """
-    mask = (1 << bits) - 1
-    if 8 % bits == 0:
-        shifts = mx.arange(0, 8, bits, dtype=mx.uint8)[:, None]
-        return (stream[..., None, :] >> shifts) & mask
-    grouped = stream.reshape(*stream.shape[:-1], -1, bits)
-    if bits == 3:
-        # All eight codes of three bytes fit one word: two operations instead of twenty.
-        low, middle, high = (grouped[..., byte].astype(mx.uint32) for byte in range(3))
-        word = low | (middle << 8) | (high << 16)
-        return (word[..., None, :] >> mx.arange(0, 24, 3, dtype=mx.uint32)[:, None]) & mask
-    codes = []
-    for lane in range(8):
-        byte, shift = divmod(bits * lane, 8)
-        value = grouped[..., byte] >> shift
-        if shift + bits > 8:
-            value = value | (grouped[..., byte + 1] << (8 - shift))
-        codes.append(value & mask)
-    return mx.stack(codes, axis=-2)
+
+    masks: mx.array
+    """uint8, [L, bytes]; 0 where a byte has fewer than L parts."""
+    matrix: mx.array
+    """float32, [codes, L * bytes]."""
+    ones: mx.array
+    """Numbers of which every code is 1, float32 [L * bytes]: ``matrix @ ones`` is 1."""
+
+    def numbers(self, stream: mx.array, dtype: mx.Dtype) -> mx.array:
+        """The numbers of each row [..., bytes] of a stream, [..., L * bytes]."""
+        parts = stream[..., None, :] & self.masks
+        return parts.reshape(*stream.shape[:-1], -1).astype(dtype)
+
+
+@lru_cache(maxsize=64)
+def lanes(bits: int, count: int) -> Lanes:
+    """The lanes of a row of ``count`` codes of ``bits`` bits, shared and evaluated."""
+    parts: list[list[tuple[int, int, float]]] = [[] for _ in range(packed_bytes(count, bits))]
+    for code in range(count):
+        first = code * bits
+        for byte in range(first // 8, (first + bits - 1) // 8 + 1):
+            low, high = max(first, 8 * byte), min(first + bits, 8 * byte + 8)
+            shift = low - 8 * byte
+            mask = ((1 << (high - low)) - 1) << shift
+            parts[byte].append((code, mask, 2.0 ** (low - first - shift)))
+    depth = max(len(part) for part in parts)
+    masks = np.zeros((depth, len(parts)), np.uint8)
+    matrix = np.zeros((count, depth, len(parts)), np.float32)
+    ones = np.zeros((depth, len(parts)), np.float32)
+    for byte, part in enumerate(parts):
+        for lane, (code, mask, weight) in enumerate(part):
+            masks[lane, byte] = mask
+            matrix[code, lane, byte] = weight
+            # A code that lies in two bytes takes its 1 from the first.
+            if byte == code * bits // 8:
+                ones[lane, byte] = 1 / weight
+    found = Lanes(mx.array(masks), mx.array(matrix.reshape(count, -1)), mx.array(ones.reshape(-1)))
+    mx.eval(found)
+    return found

@@ -6,6 +6,8 @@ import mlx.core as mx
 import pytest
 
 from tests.veloxquant_mlx.cache.feeding import feed, rows, skvq
+from veloxquant_mlx.cache import attend, codes
+from veloxquant_mlx.cache.readers import KernelReader, LaneReader
 
 SPACES: list[dict[str, Any]] = [
     {}, {"skvq_reorder": False}, {"skvq_rotate": True}, {"skvq_center": True, "skvq_rotate": True},
@@ -26,17 +28,35 @@ def close(got: mx.array, wanted: mx.array, room: float) -> bool:
     return bool(mx.abs(got.astype(mx.float32) - wanted.astype(mx.float32)).max().item() <= room)
 
 
+@pytest.fixture(params=["lanes", "kernels"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type:
+    """Both ways of attending, whatever machine this is: that of a CPU and that of a GPU."""
+    for module in (attend, codes):
+        monkeypatch.setattr(module, "on_cpu", lambda: request.param == "lanes")
+    return LaneReader if request.param == "lanes" else KernelReader
+
+
 @every_space
 @pytest.mark.parametrize("repeats", [1, 3])
-@pytest.mark.parametrize(("length", "mask"), [(1, None), (1, "array"), (5, "causal"), (5, "array")])
+@pytest.mark.parametrize(
+    ("length", "mask"),
+    [
+        (1, None), (1, "boolean"), (5, "causal"), (5, "boolean"), (5, "added"), (5, "of each sequence"),
+        (30, "causal"), (70, "causal"), (70, None),
+    ],
+)  # fmt: skip
 def test_it_agrees_with_attention_over_the_decoded_rows(
-    space: dict[str, Any], repeats: int, length: int, mask: str | None
+    space: dict[str, Any], repeats: int, length: int, mask: str | None, reader: type
 ) -> None:
     keys, values = rows(70, batch=2, heads=2, key_dim=64, value_dim=64)
     cache = feed(skvq(**space), keys, values, [70])
-    given: Any = mask
-    if mask == "array":
-        given = (mx.arange(70)[None] <= mx.arange(70 - length, 70)[:, None]) & (mx.arange(70) != 3)
+    causal = mx.arange(70)[None] <= mx.arange(70 - length, 70)[:, None]
+    without_three = causal & (mx.arange(70) != 3)
+    given: Any = {
+        "boolean": without_three,
+        "added": mx.where(without_three, 0.5, -1e9),
+        "of each sequence": mx.stack([causal, without_three])[:, None],
+    }.get(mask or "", mask)
     asked = queries(length, 2 * repeats)
     wanted = mx.fast.scaled_dot_product_attention(asked, *decoded(cache, mx.float32), scale=0.125, mask=given)
     assert close(cache.attend(asked, 0.125, given), wanted, 2e-5)
@@ -54,14 +74,18 @@ def test_sixteen_bit_queries_get_sixteen_bit_results(dtype: mx.Dtype) -> None:
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
-@pytest.mark.parametrize("group", [32, 64])
-def test_every_width_is_read_from_its_codes(bits: int, group: int) -> None:
+@pytest.mark.parametrize("group", [16, 32, 64])
+@pytest.mark.parametrize("length", [1, 50])
+def test_every_width_is_read_from_its_codes(bits: int, group: int, length: int, reader: type) -> None:
     keys, values = rows(70, batch=2, heads=2, key_dim=64, value_dim=64)
     cache = feed(skvq(skvq_bits_key=bits, skvq_bits_value=bits, skvq_group_size=group), keys, values, [70])
-    asked = queries(1, 6)
+    asked = queries(length, 6)
     wanted = mx.fast.scaled_dot_product_attention(asked, *decoded(cache, mx.float32), scale=0.125, mask=None)
-    assert (cache.key_side.reader(mx.float32) is None) == (bits == 7 and group == 32)
     assert close(cache.attend(asked, 0.125, None), wanted, 2e-5)
+    found = cache.key_side.reader(mx.float32, length)
+    # mlx's kernels know neither 7 bits nor groups of 16, and decode again for every query row.
+    unread = reader is KernelReader and (bits == 7 or group == 16 or length > 1)
+    assert type(found) is (type(None) if unread else reader)
 
 
 def test_a_deferred_flush_follows_the_attention_it_was_deferred_for() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veloxquant_mlx.quantizers.packing import pack, packed_bytes, unpack
+from veloxquant_mlx.quantizers.packing import lanes, pack, packed_bytes, unpack
 
 widths = st.integers(1, 8)
 
@@ -44,6 +44,16 @@ def test_extreme_codes_do_not_leak_into_their_neighbours(bits: int) -> None:
     full = (1 << bits) - 1
     codes = mx.array([[0, full] * 9, [full, 0] * 9], dtype=mx.uint8)
     assert mx.array_equal(unpack(pack(codes, bits), bits, 18), codes).item()
+
+
+@given(bits=widths, count=st.integers(1, 150), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_codes_are_weighted_sums_of_masked_bytes(bits: int, count: int, seed: int) -> None:
+    codes = _codes(seed, (3, count), bits)
+    found = lanes(bits, count)
+    numbers = found.numbers(pack(codes, bits), mx.float32)
+    assert mx.array_equal(numbers @ found.matrix.T, codes.astype(mx.float32)).item()
+    assert mx.array_equal(found.matrix @ found.ones, mx.ones(count)).item()
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 4, 5, 6, 8])
