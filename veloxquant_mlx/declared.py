@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+import reprlib
 import types
 import typing
 from dataclasses import MISSING, dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 from .errors import QuantizerConfigError
 
@@ -26,6 +28,8 @@ class Param:
     """True for a field that goes beyond the documented method and is off by default."""
     shown: bool = True
     """False keeps it out of the studio's form; file, command line and report still have it."""
+    unset: str = "Automatic"
+    """What a form calls None, or the field's word, where it stands in place of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,13 @@ class Field:
     """True when None is a value of its own."""
     default: Any
     param: Param
+    words: tuple[str, ...] = ()
+    """Words that may stand in place of a value: ``tuple[int, ...] | Literal["auto"]`` has "auto"."""
+
+    @property
+    def stand_ins(self) -> tuple[str | None, ...]:
+        """What may stand in place of a value of the type: None where it is optional, then the words."""
+        return ((None,) if self.optional else ()) + self.words
 
 
 def param(default: Any, *, label: str, help: str, **words: Any) -> Any:
@@ -61,18 +72,7 @@ class Declared:
     @classmethod
     def fields(cls) -> tuple[Field, ...]:
         """The parameters in declared order."""
-        hints = typing.get_type_hints(cls)
-        found = []
-        for item in dataclasses.fields(cls):
-            if "param" not in item.metadata:
-                continue
-            args = typing.get_args(hints[item.name])
-            is_union = isinstance(hints[item.name], types.UnionType)
-            kinds = [a for a in args if a is not type(None)] if is_union else [hints[item.name]]
-            kind = typing.get_origin(kinds[0]) or kinds[0]
-            default = None if item.default is MISSING else item.default
-            found.append(Field(item.name, kind, is_union, default, item.metadata["param"]))
-        return tuple(found)
+        return _fields_of(cls)  # type: ignore[arg-type]
 
     def as_dict(self) -> dict[str, Any]:
         """Every parameter, JSON-ready."""
@@ -87,14 +87,32 @@ class Declared:
         return {}
 
 
+@cache
+def _fields_of(declared: type[Declared]) -> tuple[Field, ...]:
+    # Kept per class: reading annotations takes longer than everything else an instance is checked for.
+    hints = typing.get_type_hints(declared)
+    made = dataclasses.fields(declared)
+    return tuple(_field(item, hints[item.name]) for item in made if "param" in item.metadata)
+
+
+def _field(item: "dataclasses.Field[Any]", hint: Any) -> Field:
+    is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    kinds = typing.get_args(hint) if is_union else (hint,)
+    words = [word for kind in kinds if typing.get_origin(kind) is Literal for word in typing.get_args(kind)]
+    kind = next(k for k in kinds if k is not type(None) and typing.get_origin(k) is not Literal)
+    kind = typing.get_origin(kind) or kind
+    default = None if item.default is MISSING else item.default
+    return Field(item.name, kind, type(None) in kinds, default, item.metadata["param"], tuple(words))
+
+
 def _checked(spec: Field, value: Any) -> Any:
     """``value`` in the field's type and range, or QuantizerConfigError."""
-    if value is None and spec.optional:
-        return None
+    if (value is None and spec.optional) or (isinstance(value, str) and value in spec.words):
+        return value
     wants = _wants(spec)
 
     def refuse() -> QuantizerConfigError:
-        return QuantizerConfigError(spec.name, f"{spec.name} must be {wants}, not {value!r}.")
+        return QuantizerConfigError(spec.name, f"{spec.name} must be {wants}, not {reprlib.repr(value)}.")
 
     if spec.type is bool:
         if not isinstance(value, bool):
@@ -145,4 +163,4 @@ def _wants(spec: Field) -> str:
         else:
             bounds = f" of at most {high:g}" if high is not None else ""
         text = kind + bounds
-    return text + (" or None" if spec.optional else "")
+    return " or ".join([text, *(str(word) if word is None else repr(word) for word in spec.stand_ins)])

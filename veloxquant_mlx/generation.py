@@ -19,6 +19,8 @@ from .telemetry import CacheSnapshot
 
 Stop = Callable[[], bool]
 
+PREFILL_BLOCK = 256
+"""Prompt tokens per forward pass."""
 GREEDY = Sampling()
 REPETITION_TOKENS = 64
 """How far back a repetition is one, tokens of the reply."""
@@ -40,7 +42,7 @@ def generate(
     written: Sequence[int] = (),
     held: int | None = None,
     context: int | None = None,
-    prefill_block: int = 256,
+    prefill_block: int = PREFILL_BLOCK,
     stop: Stop = never,
 ) -> Iterator[Step]:
     """Feed ``tokens`` to the model and yield what happens, one step at a time.
@@ -65,16 +67,12 @@ def generate(
     held = snapshot(cache).tokens if held is None else held
     run = _Run(tokenizer, cache, held, len(tokens), written)
     pieces = Pieces(tokenizer)
-    while run.read < len(tokens) - 1:
-        if stop():
-            yield run.finished("stopped")
-            return
-        block = list(tokens[run.read : min(run.read + prefill_block, len(tokens) - 1)])
-        model(mx.array(block)[None], cache=cache)
-        mx.eval([slot.state for slot in cache])
-        mx.clear_cache()
-        run.read += len(block)
-        yield PrefillStep(run.read, len(tokens), run.snapshot(), pieces.of(block))
+    # The last token is left to the step that writes the first.
+    for step in prefill(
+        model, pieces, cache, tokens[:-1], held=held, total=len(tokens), block=prefill_block, stop=stop
+    ):
+        run.read = step.done
+        yield step
     if stop():
         yield run.finished("stopped")
         return
@@ -111,6 +109,32 @@ def generate(
             if ended:
                 break
     yield run.finished(ended or ("length" if room == wanted else "context"))
+
+
+def prefill(
+    model: Any,
+    pieces: Pieces,
+    cache: list[Any],
+    tokens: Sequence[int],
+    *,
+    held: int = 0,
+    total: int | None = None,
+    block: int = PREFILL_BLOCK,
+    stop: Stop = never,
+) -> Iterator[PrefillStep]:
+    """Read ``tokens`` into a cache that holds ``held`` already, ``block`` at a time, and write nothing.
+
+    Yields a PrefillStep after each block, of ``total`` tokens where more follow. Ends early, without a
+    word, once ``stop`` says so: it is looked at before each block.
+    """
+    done = 0
+    while done < len(tokens) and not stop():
+        rows = list(tokens[done : done + block])
+        model(mx.array(rows)[None], cache=cache)
+        mx.eval([slot.state for slot in cache])
+        mx.clear_cache()
+        done += len(rows)
+        yield PrefillStep(done, total or len(tokens), snapshot(cache, held + done), pieces.of(rows))
 
 
 class _Run:

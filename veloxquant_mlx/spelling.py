@@ -1,7 +1,8 @@
-"""A configuration in words, both ways: ``skvq:Balanced,skvq_bits_key=4``."""
+"""A configuration in words, both ways: ``skvq:Balanced,skvq_bits_key=4``; and as Python and as a command."""
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,14 +48,46 @@ def read_method(text: str) -> KVCacheConfig:
 def spell_method(config: KVCacheConfig) -> str:
     """The shortest words that ``read_method`` turns into ``config`` again."""
     preset = config.preset_name()
+    return ",".join([config.method if preset is None else f"{config.method}:{preset}", *_assignments(config)])
+
+
+def spell_command(config: KVCacheConfig, model: str = "starter", prompt: str = "Hello") -> str:
+    """A command line for a shell that answers one prompt through this configuration."""
+    words = ["veloxquant", "chat", "--model", model, "--method", config.method]
+    if preset := config.preset_name():
+        words += ["--preset", preset]
+    for assignment in _assignments(config):
+        words += ["--set", assignment]
+    return shlex.join([*words, "--prompt", prompt])
+
+
+def spell_python(config: KVCacheConfig) -> str:
+    """Python that makes this configuration and a cache of it; it needs a ``model`` of mlx_lm's."""
+    changed = _changed(config, type(config)())
+    arguments = [f"method={config.method!r}", *(f"{name}={value!r}" for name, value in changed.items())]
+    call = f"KVCacheConfig({', '.join(arguments)})"
+    if len(call) > 80:
+        call = "KVCacheConfig(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
+    return (
+        "from veloxquant_mlx import KVCacheBuilder, KVCacheConfig\n\n"
+        f"config = {call}\n"
+        "cache = KVCacheBuilder.for_model(model, config)  # model, tokenizer = mlx_lm.load(...)\n"
+    )
+
+
+def _assignments(config: KVCacheConfig) -> list[str]:
+    """``FIELD=VALUE`` for what differs from the preset of the same values, or from the defaults."""
+    preset = config.preset_name()
     base = type(config).preset(preset) if preset else type(config)()
-    usual = base.as_dict()
-    changed = [
-        f"{name}={json.dumps(value, separators=(',', ':'))}"
-        for name, value in config.as_dict().items()
-        if value != usual[name]
+    return [
+        f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in _changed(config, base).items()
     ]
-    return ",".join([config.method if preset is None else f"{config.method}:{preset}", *changed])
+
+
+def _changed(config: KVCacheConfig, base: KVCacheConfig) -> dict[str, Any]:
+    """Field -> value where the two differ."""
+    values = {spec.name: getattr(config, spec.name) for spec in config.fields()}
+    return {name: value for name, value in values.items() if value != getattr(base, name)}
 
 
 def _value(text: str) -> Any:

@@ -97,6 +97,11 @@ class History:
         """
         return self._pieces[position] if 0 <= position < len(self._pieces) else None
 
+    def mark_turns(self, marks: tuple[int, ...]) -> None:
+        """Take over where replies began: what is read again was written in turns once."""
+        self._marks = [mark for mark in marks if self._snapshot and mark < self._snapshot.tokens]
+        self._version += 1
+
     def columns(self) -> dict[str, np.ndarray]:
         """Column name -> read-only view of its rows, valid until the next change."""
         views = {name: column[: self._rows] for name, column in self._data.items()}

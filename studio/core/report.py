@@ -1,6 +1,5 @@
 """The memory report: everything that was counted and measured in one conversation, as JSON."""
 
-import errno
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -15,8 +14,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from studio.core.history import History
+from studio.core.saving import save
 from studio.core.surroundings import machine, versions
-from veloxquant_mlx.atomic import write_atomic
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.models.describe import ModelInfo
@@ -154,15 +153,7 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
         raise VeloxQuantError(
             "The report holds a figure or a text that JSON can't: nothing was written."
         ) from error
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        # Renaming over a device would take it away from every other program.
-        raise VeloxQuantError(
-            f"The report {path.name} was not saved: that is no ordinary file, so choose another name."
-        )
-    try:
-        write_atomic(path, data)
-    except OSError as error:
-        raise VeloxQuantError(_refusal(path, error)) from error
+    save("The report", path, data)
 
 
 def _as_json(report: Mapping[str, Any]) -> str:
@@ -174,20 +165,6 @@ def _as_json(report: Mapping[str, Any]) -> str:
         for name, column in report["history"].items()
     ]
     return text.removesuffix("\n}") + ',\n  "history": {\n' + ",\n".join(columns) + "\n  }\n}\n"
-
-
-def _refusal(path: Path, error: OSError) -> str:
-    """Why a file was not written, in one sentence."""
-    what = f"The report {path.name} was not saved"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{what}: the disk is full, so free some space or choose another place."
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{what}: its folder can't be written to, so choose another place."
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return f"{what}: its folder is no longer there, so choose another place."
-    if error.errno == errno.EISDIR:
-        return f"{what}: there is a folder of that name, so choose another name."
-    return f"{what}: {error.strerror or type(error).__name__}, so choose another place."
 
 
 def _model(info: ModelInfo, compute: str) -> dict[str, Any]:

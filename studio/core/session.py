@@ -12,13 +12,14 @@ from veloxquant_mlx import attention
 from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
-from veloxquant_mlx.errors import VeloxQuantError
-from veloxquant_mlx.generation import Stop, generate, never
+from veloxquant_mlx.errors import Cancelled, VeloxQuantError
+from veloxquant_mlx.generation import Stop, generate, never, prefill
 from veloxquant_mlx.models.find import ModelInfo, describe
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
+from veloxquant_mlx.pieces import Pieces
 from veloxquant_mlx.progress import Progress, silent
 from veloxquant_mlx.prompt import encode_within
-from veloxquant_mlx.steps import FinishedStep, Plan, Step, TokenStep
+from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Step, TokenStep
 from veloxquant_mlx.telemetry import CacheSnapshot
 
 _log = logging.getLogger(__name__)
@@ -47,9 +48,9 @@ class LoadedInfo:
 class Session:
     """One model, one configuration, one conversation; everything on the thread that calls it.
 
-    A configuration takes effect with the next reply: the conversation is then read again through a
-    fresh cache. While nothing changes, the cache of the last reply is carried on and only new tokens
-    are read.
+    A configuration takes effect with the next reply, which reads the conversation again through a fresh
+    cache, or right away by ``reread``. While nothing changes, the cache of the last reply is carried on and
+    only new tokens are read.
     """
 
     def __init__(self, config: KVCacheConfig) -> None:
@@ -99,6 +100,30 @@ class Session:
             self.config = config
             self._drop_cache()
         return self.plan() if self.model else None
+
+    @property
+    def held(self) -> int:
+        """Tokens of the conversation that the cache holds; 0 where the next reply reads all of it anyway."""
+        return len(self._held)
+
+    def reread(self, config: KVCacheConfig, *, stop: Stop = never) -> Iterator[PrefillStep]:
+        """Read the tokens that the cache holds once more, through a fresh cache of ``config``.
+
+        Only with its end ``config`` and the fresh cache take the place of the present ones; until then both
+        are in memory, so that stopping (Cancelled) and failing leave everything as it was.
+        """
+        loaded = self._require_model()
+        tokens = list(self._held)
+        fresh = KVCacheBuilder.for_model(loaded.model, config)
+        try:
+            yield from prefill(loaded.model, Pieces(loaded.tokenizer), fresh, tokens, stop=stop)
+            if stop():
+                raise Cancelled
+            # Speeds of the last reply were those of another cache.
+            self.config, self._cache, self.finished = config, fresh, None
+        finally:
+            del fresh
+            mx.clear_cache()
 
     def new_chat(self) -> None:
         """Forget the conversation and its cache."""

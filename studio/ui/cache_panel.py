@@ -1,9 +1,10 @@
-"""The cache: which method, which preset, every parameter, what it will take, and the one button."""
+"""The cache: which method, which preset, every parameter, what it will take, and where it stands."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QEvent, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
@@ -14,42 +15,59 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from studio.core.presets import PresetStore
 from studio.ui import parts
+from studio.ui.applying import Standing
 from studio.ui.errors import Notice
 from studio.ui.figures import FiguresCard
 from studio.ui.form import MethodForm
+from studio.ui.icons import IconButton
+from studio.ui.preset_actions import PresetActions
+from studio.ui.preset_box import PresetBox, title_of
+from studio.ui.preset_menu import PresetMenu
+from studio.ui.setting_changes import SettingChange
+from studio.ui.standing_row import Shown, StandingRow
 from veloxquant_mlx.config import DEFAULT_METHOD, KVCacheConfig, SlotShape
-from veloxquant_mlx.steps import Plan
+from veloxquant_mlx.steps import Plan, PrefillStep
 from veloxquant_mlx.telemetry import CacheSnapshot
 
-CUSTOM = "Custom"
-TAKES_EFFECT = "Takes effect with the next message: the conversation is read again through the new cache."
-WAITING = "Applied. The next message reads the conversation again through this cache."
-FIRST = "Takes effect with the next message."
-SET = "Set for the first message."
-IN_USE = "In use by this conversation."
+PAUSE_MS = 350
+"""A control that is moved by keys or clicks counts as let go after this long."""
 
 
 class CachePanel(QFrame):
-    """Method, preset, form, predicted and running figures, Apply.
-
-    ``apply_requested`` carries the configuration to use from the next message on.
-    """
+    """Method, preset, form, predicted and running figures, and where the settings stand."""
 
     apply_requested = Signal(object)
+    """The configuration to use, as soon as it is let go."""
+    cancel_requested = Signal()
+    """Keep what is in use."""
+    predicted = Signal(object)
+    """The configuration the controls stand for while it is not the one in use, otherwise None."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Cache")
+        self.presets = PresetStore()
         self._methods: dict[str, type[KVCacheConfig]] = {}
         self._forms: dict[str, MethodForm] = {}
-        self._applied: KVCacheConfig | None = None
-        self._in_use: KVCacheConfig | None = None
+        self._bases: dict[str, tuple[str, KVCacheConfig]] = {}
+        """Method -> name and configuration that Reset goes back to."""
+        self._settled: KVCacheConfig | None = None
+        """What the controls stood for when they were let go last."""
+        self._standing = Standing()
+        self._progress: PrefillStep | None = None
+        self._speed: float | None = None
         self._talking = False
-        self._problem = ""
         self._folded = False
+        self._ghost: KVCacheConfig | None = None
+        self.undo_stack = QUndoStack(self)
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(PAUSE_MS)
+        self._pause.timeout.connect(self._settle)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(self._waiting_page())
         self._stack.addWidget(self._page())
@@ -67,21 +85,19 @@ class CachePanel(QFrame):
         page = QWidget()
         column = QVBoxLayout(page)
         parts.margins(column, 0, 12, 0, 0, 8)
-
         head = QVBoxLayout()
         parts.margins(head, 14, 0, 14, 0, 8)
         pickers = QHBoxLayout()
-        parts.margins(pickers, 0, 0, 0, 0, 8)
+        parts.margins(pickers, 0, 0, 0, 0, 6)
         self.method_box = QComboBox()
         self.method_box.setAccessibleName("Method")
-        self.preset_box = QComboBox()
-        self.preset_box.setAccessibleName("Preset")
-        self.preset_box.setToolTip("Settings that belong together. Moving any control makes it Custom.")
+        self.preset_box = PresetBox()
         for box in (self.method_box, self.preset_box):
-            box.setMinimumContentsLength(8)
+            box.setMinimumContentsLength(7)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
             pickers.addWidget(box, 1)
-        self._summary = parts.label("", "small", wrap=True)
+        self.menu = PresetMenu(self)
+        pickers.addWidget(self.menu)
         head.addLayout(pickers)
         column.addLayout(head)
 
@@ -94,6 +110,7 @@ class CachePanel(QFrame):
         self._forms_column = QVBoxLayout()
         parts.margins(self._forms_column, 0, 0, 0, 0, 0)
         self._form_stack.addLayout(self._forms_column)
+        self._summary = parts.Words("small")
         self._form_stack.addWidget(self._summary)
         self._form_stack.addStretch(1)
         self._scroll.setWidget(self._holder)
@@ -102,26 +119,32 @@ class CachePanel(QFrame):
 
         foot = parts.surface("footer")
         below = self._below = QVBoxLayout(foot)
-        parts.margins(below, 14, 8, 14, 10, 8)
+        parts.margins(below, 14, 8, 14, 8, 6)
         self.figures = FiguresCard()
         self.notice = Notice()
-        self.apply_button = parts.button("Apply", "primary", TAKES_EFFECT, "Apply cache settings")
-        self._effect = parts.Words()
-        self._effect.setProperty("text-role", "small")
-        # Room for the longest sentence: the panel must not move while a slider is dragged.
-        self._effect.reserve(3)
-        row = QHBoxLayout()
-        parts.margins(row, 0, 0, 0, 0, 10)
-        row.addWidget(self.apply_button, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._effect, 1, Qt.AlignmentFlag.AlignTop)
-        for item in (self.figures, self.notice):
+        self.row = StandingRow()
+        for item in (self.figures, self.notice, self.row):
             below.addWidget(item)
-        below.addLayout(row)
         column.addWidget(foot)
 
         self.method_box.currentIndexChanged.connect(self._method_chosen)
-        self.preset_box.activated.connect(self._preset_chosen)
-        self.apply_button.clicked.connect(self.apply)
+        self.preset_box.chosen.connect(self._preset_chosen)
+        self.row.apply_clicked.connect(self.apply)
+        self.row.cancel_clicked.connect(self.cancel_requested)
+        for button, action in (
+            ("undo", self.menu.undo),
+            ("redo", self.menu.redo),
+            ("reset", self.menu.reset),
+        ):
+            made = IconButton(button, action.text())
+            made.follow(action)
+            self.row.add_button(made)
+        self.menu.undo.triggered.connect(self.undo_stack.undo)
+        self.menu.redo.triggered.connect(self.undo_stack.redo)
+        self.menu.reset.triggered.connect(self._reset)
+        self.menu.at_once.toggled.connect(self._say)
+        self.undo_stack.indexChanged.connect(self._offer)
+        self._preset_actions = PresetActions(self, self.menu, self.presets)
         return page
 
     def event(self, event: QEvent) -> bool:
@@ -151,6 +174,7 @@ class CachePanel(QFrame):
     def set_methods(self, methods: Mapping[str, type[KVCacheConfig]]) -> None:
         """Fill the picker; the default method comes up with its first preset."""
         self._methods = dict(methods)
+        self.presets.load()
         with QSignalBlocker(self.method_box):
             self.method_box.clear()
             for key, method in self._methods.items():
@@ -160,9 +184,8 @@ class CachePanel(QFrame):
                 )
         if not self._methods:
             return
-        first = DEFAULT_METHOD if DEFAULT_METHOD in self._methods else next(iter(self._methods))
-        method = self._methods[first]
-        self.set_config(method.preset(next(iter(method.presets))) if method.presets else method())
+        self.set_config(_first(self._methods.get(DEFAULT_METHOD) or next(iter(self._methods.values()))))
+        self._settled = self.config()
         self._stack.setCurrentIndex(1)
 
     def config(self) -> KVCacheConfig | None:
@@ -174,24 +197,38 @@ class CachePanel(QFrame):
         """Show a configuration of a known method."""
         with QSignalBlocker(self.method_box):
             self.method_box.setCurrentIndex(self.method_box.findData(config.method))
-        self._settle()
         self._show_form(config.method).set_config(config)
         self._edited()
 
-    def set_applied(self, config: KVCacheConfig) -> None:
-        """The engine was told ``config``; it counts from the next message on."""
-        self._applied = config
-        self.notice.clear()
+    def title(self, config: KVCacheConfig) -> str:
+        """Method and preset in words."""
+        return f"{config.label} {title_of(config, self.presets.of(config.method))}"
+
+    def set_standing(self, standing: Standing) -> None:
+        """What the engine uses, was told, and will be told."""
+        if standing.running is None:
+            self._progress = None
+        self._standing = standing
         self._edited()
 
-    def set_in_use(self) -> None:
-        """A reply began: what was applied is what runs now."""
-        self._in_use, self._talking = self._applied, True
+    def set_progress(self, step: PrefillStep | None) -> None:
+        """How far the conversation is read again."""
+        self._progress = step
         self._say()
 
-    def set_model(self, shapes: list[SlotShape] | None, context: int | None) -> None:
-        """Shapes of the model's replaced slots, or None without a model."""
+    def set_talking(self) -> None:
+        """A conversation has begun."""
+        self._talking = True
+        self._say()
+
+    def set_speed(self, speed: float | None) -> None:
+        """Tokens read per second, measured; None while unknown."""
+        self._speed = speed
+
+    def set_model(self, shapes: list[SlotShape] | None, context: int | None, path: str = "") -> None:
+        """Shapes of the model's replaced slots, or None without a model; ``path`` for commands to copy."""
         self.figures.set_model(shapes, context)
+        self._preset_actions.model = path
         self._edited()
 
     def set_plan(self, plan: Plan | None) -> None:
@@ -203,7 +240,7 @@ class CachePanel(QFrame):
         """The running cache; None when there is none. Called at the pace of words, 4 Hz."""
         self.figures.set_snapshot(snapshot)
         if snapshot is None:
-            self._talking, self._in_use = False, None
+            self._talking = False
             self._say()
         if self.figures.wants_prediction:
             self._predict()
@@ -213,33 +250,48 @@ class CachePanel(QFrame):
     def apply(self) -> None:
         """Hand the configuration on, as the button does."""
         config = self.config()
-        if config is not None and not self._problem and config != self._applied:
+        if config is not None:
             self.apply_requested.emit(config)
+
+    def go_to(self, config: KVCacheConfig) -> None:
+        """Show a configuration and use it, without a step to take back."""
+        self._settled = config
+        self.set_config(config)
+        self._let_go()
+
+    def presets_changed(self) -> None:
+        """A preset of one's own came, went or has another name."""
+        self._edited()
 
     def _method_chosen(self, index: int) -> None:
         key = self.method_box.itemData(index)
         if key is None:
             return
         fresh = key not in self._forms
-        self._settle()
         form = self._show_form(key)
-        if fresh and form.method.presets:
-            form.set_config(form.method.preset(next(iter(form.method.presets))))
-        self._edited()
+        if fresh:
+            form.set_config(_first(form.method))
+        self._settle()
 
-    def _preset_chosen(self, index: int) -> None:
-        form = self._forms[self.method_box.currentData()]
-        name = self.preset_box.itemText(index)
-        if name in form.method.presets:
-            self._settle()
-            form.set_config(form.method.preset(name))
-        self._edited()
+    def _preset_chosen(self, name: str, config: KVCacheConfig) -> None:
+        self._bases[config.method] = (name, config)
+        self._forms[config.method].set_config(config)
+        self._settle()
+
+    def _reset(self) -> None:
+        config = self.config()
+        if config is not None:
+            self._preset_chosen(*self._base(config))
+
+    def _base(self, config: KVCacheConfig) -> tuple[str, KVCacheConfig]:
+        first = _first(type(config))
+        return self._bases.get(config.method) or (first.preset_name() or "the defaults", first)
 
     def _show_form(self, key: str) -> MethodForm:
         if key not in self._forms:
             form = MethodForm(self._methods[key])
             form.changed.connect(lambda _config: self._edited())
-            form.problem.connect(self._had_problem)
+            form.released.connect(self._settle)
             self._forms[key] = form
             self._forms_column.addWidget(form)
         for other, form in self._forms.items():
@@ -251,52 +303,72 @@ class CachePanel(QFrame):
         self.method_box.setToolTip(about)
         return self._forms[key]
 
-    def _settle(self) -> None:
-        """Controls that stand for nothing go back to their last valid configuration."""
-        if self._problem:
-            self._problem = ""
-            for form in self._forms.values():
-                form.set_config(form.config())
-
-    def _had_problem(self, sentence: str) -> None:
-        self._problem = sentence
-        self._say()
-
     def _edited(self) -> None:
         """The configuration may have changed: preset, prediction and words follow."""
         config = self.config()
         if config is None:
             return
-        name = config.preset_name()
-        with QSignalBlocker(self.preset_box):
-            self.preset_box.clear()
-            self.preset_box.addItems(list(config.presets))
-            if name is None:
-                self.preset_box.addItem(CUSTOM)
-            self.preset_box.setCurrentText(name or CUSTOM)
-        self.preset_box.setEnabled(bool(config.presets))
+        if config != self._settled and not self._forms[config.method].dragging():
+            self._pause.start()
+        self.preset_box.show_config(config, self.presets.of(config.method))
         self._predict()
+        self._offer()
         self._say()
+
+    def _settle(self) -> None:
+        """The controls were let go: what they came to can be taken back, and is used."""
+        self._pause.stop()
+        config = self.config()
+        if config is None or self._settled is None:
+            return
+        if config != self._settled:
+            self.undo_stack.push(SettingChange(self._settled, config, self.go_to))
+            self._settled = config
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self.menu.at_once.isChecked():
+            self.apply()
+        self._edited()
 
     def _predict(self) -> None:
         config = self.config()
+        if config is None:
+            return
+        self.figures.predict(config)
+        ghost = config if config != self._standing.in_use and self._talking else None
+        if ghost != self._ghost:
+            self._ghost = ghost
+            self.predicted.emit(ghost)
+
+    def _offer(self) -> None:
+        """What can be taken back and reset."""
+        self.menu.undo.setEnabled(self.undo_stack.canUndo())
+        self.menu.redo.setEnabled(self.undo_stack.canRedo())
+        config = self.config()
         if config is not None:
-            self.figures.predict(config)
+            name, base = self._base(config)
+            self.menu.reset.setText(f"Reset to {name}")
+            self.menu.reset.setEnabled(config != base)
+            self._preset_actions.offer(config)
 
     def _say(self) -> None:
         config = self.config()
-        differs = config is not None and config != self._applied
-        self.apply_button.setEnabled(differs and not self._problem)
-        if self._problem:
-            text = self._problem
-        elif differs:
-            text = TAKES_EFFECT if self._talking else FIRST
-        elif self._talking and self._applied != self._in_use:
-            text = WAITING
-        else:
-            text = IN_USE if self._talking else SET
-        self._effect.setText(text)
-        parts.restyle(self._effect, text_role="bad" if self._problem else "small")
+        if config is None:
+            return
+        now = self._standing
+        held = self._forms[config.method].dragging() or self._pause.isActive()
+        in_hand = held and self.menu.at_once.isChecked()
+        in_use = self.title(now.in_use) if now.in_use else ""
+        tokens = self.figures.tokens
+        self.row.show_standing(
+            Shown(config, now, in_use, self._talking, in_hand, tokens, self._speed, self._progress)
+        )
+
+
+def _first(method: type[KVCacheConfig]) -> KVCacheConfig:
+    """The configuration a method comes up with: its first preset, or its defaults."""
+    return method.preset(next(iter(method.presets))) if method.presets else method()
 
 
 def shapes_of(info: Any) -> list[SlotShape] | None:

@@ -23,6 +23,7 @@ class ChartsHost(QFrame):
         self.setMinimumHeight(round(160 * min(parts.text_scale(), 1.4)))
         self.panel: Any = None
         self.history: Any = None
+        self._aside: Any = None
         self._plan: Plan | None = None
         self._waiting = ""
         self._column = QVBoxLayout(self)
@@ -71,9 +72,27 @@ class ChartsHost(QFrame):
 
     def clear(self) -> None:
         """A new conversation: no history."""
+        self._aside = None
         if self.panel is not None:
             self.history.clear()
             self.panel.clear()
+
+    def begin_again(self) -> None:
+        """Another cache is filled with the same tokens: draw its history, and keep the present one aside."""
+        if self.panel is not None:
+            self._aside, self.history = self.history, type(self.history)()
+            self.panel.set_history(self.history)
+
+    def end_again(self, *, whole: bool) -> None:
+        """The other cache is full, or given up: then the history before it returns."""
+        if self.panel is None or self._aside is None:
+            return
+        if whole:
+            self.history.mark_turns(self._aside.turn_marks)
+        else:
+            self.history = self._aside
+        self._aside = None
+        self.panel.set_history(self.history)
 
     def set_plan(self, plan: Plan | None) -> None:
         """What the method does to the slots; None without a model."""

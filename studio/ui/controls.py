@@ -1,31 +1,40 @@
-"""The few controls Qt has not got: a switch, a row of choices, a slider with its number beside it."""
+"""The few controls Qt has not got: a switch and a row of choices."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QEvent, QRectF, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QWheelEvent
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QCheckBox,
-    QDoubleSpinBox,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QSizePolicy,
-    QSlider,
-    QSpinBox,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QRectF, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QButtonGroup, QCheckBox, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from studio.ui import parts
 from studio.ui.theme import tokens
 
 
 class Switch(QCheckBox):
-    """A check box drawn as a switch: on is filled and to the right, not only another colour."""
+    """A check box drawn as a switch: on is filled and to the right, not only another colour.
+
+    ``changed`` carries what a person switched it to.
+    """
+
+    changed = Signal(bool)
+
+    def __init__(self, words: str, tip: str = "", name: str = "") -> None:
+        super().__init__(words)
+        self.setToolTip(tip)
+        self.setAccessibleName(name or words)
+        self.setAccessibleDescription(tip)
+        self.toggled.connect(self.changed)
+
+    def value(self) -> bool:
+        """Whether it is on."""
+        return self.isChecked()
+
+    def set_value(self, on: bool) -> None:
+        """Switch it without a signal."""
+        with QSignalBlocker(self):
+            self.setChecked(on)
+        self.update()
 
     def sizeHint(self) -> QSize:
         """Room for the track, a gap and the words; at least 24 px high."""
@@ -114,139 +123,3 @@ class Segments(QWidget):
             return
         self._group.button(index).setFocus()
         self._group.button(index).click()
-
-
-class _CalmSlider(QSlider):
-    """A slider that lets the wheel scroll the panel."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scrolling past a slider must not change it."""
-        event.ignore()
-
-
-class _CalmSpin(QSpinBox):
-    """A whole-number entry that lets the wheel scroll the panel."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scrolling past an entry must not change it."""
-        event.ignore()
-
-    def event(self, event: QEvent) -> bool:
-        """Give the words the whole width."""
-        done = super().event(event)
-        _widen(self, self.lineEdit(), event)
-        return done
-
-
-class _CalmDoubleSpin(QDoubleSpinBox):
-    """A number entry that lets the wheel scroll the panel."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scrolling past an entry must not change it."""
-        event.ignore()
-
-    def event(self, event: QEvent) -> bool:
-        """Give the words the whole width."""
-        done = super().event(event)
-        _widen(self, self.lineEdit(), event)
-        return done
-
-
-def _widen(box: QWidget, line: QLineEdit, event: QEvent) -> None:
-    # A stylesheet makes Qt keep room for the buttons of a spin box that has none.
-    if event.type() in (QEvent.Type.Resize, QEvent.Type.StyleChange, QEvent.Type.Show, QEvent.Type.Polish):
-        line.setGeometry(box.rect().adjusted(1, 1, -1, -1))
-
-
-class ValueSlider(QWidget):
-    """A number: words and unit above, the entry at the right, the slider below."""
-
-    changed = Signal(object)
-
-    def __init__(
-        self, label: str, unit: str, low: float, high: float, step: float, *, whole: bool, tip: str
-    ) -> None:
-        super().__init__()
-        self._low, self._step, self._whole = low, step, whole
-        self.words = parts.Elided(label)
-        self.unit = parts.label(unit, "muted")
-        entry: QSpinBox | QDoubleSpinBox = _CalmSpin() if whole else _CalmDoubleSpin()
-        if isinstance(entry, QSpinBox):
-            entry.setRange(int(low), int(high))
-            entry.setSingleStep(max(1, int(step)))
-        elif isinstance(entry, QDoubleSpinBox):
-            entry.setDecimals(max(2, math.ceil(-math.log10(step))))
-            entry.setRange(low, high)
-            entry.setSingleStep(step)
-        entry.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
-        entry.setAlignment(Qt.AlignmentFlag.AlignRight)
-        entry.setGroupSeparatorShown(True)
-        entry.setProperty("figure", "true")
-        entry.setKeyboardTracking(False)
-        entry.setCorrectionMode(QSpinBox.CorrectionMode.CorrectToNearestValue)
-        entry.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        longest = max((_shown(entry, low), _shown(entry, high)), key=len)
-        entry.setMinimumWidth(entry.fontMetrics().horizontalAdvance(f"0{longest}") + 10)
-        self.entry = entry
-        slider = _CalmSlider(Qt.Orientation.Horizontal)
-        steps = max(1, round((high - low) / step))
-        slider.setRange(0, steps)
-        slider.setSingleStep(1)
-        slider.setPageStep(max(1, steps // 8))
-        slider.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.slider = slider
-        spoken = f"{label}, {unit}" if unit else label
-        for control in (entry, slider):
-            control.setAccessibleName(spoken)
-            control.setAccessibleDescription(tip)
-        self.setToolTip(tip)
-        self.words.setBuddy(entry)
-        top = QHBoxLayout()
-        parts.margins(top, 0, 0, 0, 0, 4)
-        top.addWidget(self.words, 1)
-        top.addWidget(entry)
-        top.addWidget(self.unit)
-        column = QVBoxLayout(self)
-        parts.margins(column, 0, 0, 0, 0, 0)
-        column.addLayout(top)
-        column.addWidget(slider)
-        slider.valueChanged.connect(self._slid)
-        entry.valueChanged.connect(self._entered)
-
-    def value(self) -> float | int:
-        """The number shown."""
-        return self.entry.value()
-
-    def set_value(self, value: float) -> None:
-        """Show a number without a signal."""
-        with QSignalBlocker(self.entry), QSignalBlocker(self.slider):
-            self._show(value)
-            self.slider.setValue(round((value - self._low) / self._step))
-
-    def _show(self, value: float) -> None:
-        if isinstance(self.entry, QSpinBox):
-            self.entry.setValue(int(value))
-        else:
-            self.entry.setValue(float(value))
-
-    def _slid(self, position: int) -> None:
-        value = self._low + position * self._step
-        with QSignalBlocker(self.entry):
-            self._show(round(value) if self._whole else value)
-        self.changed.emit(self.value())
-
-    def _entered(self, value: float) -> None:
-        with QSignalBlocker(self.slider):
-            self.slider.setValue(round((value - self._low) / self._step))
-        self.changed.emit(value)
-
-
-def _shown(entry: QSpinBox | QDoubleSpinBox, value: float) -> str:
-    if isinstance(entry, QSpinBox):
-        return entry.textFromValue(int(value))
-    return entry.textFromValue(float(value))
-
-
-def caption(text: str) -> QLabel:
-    """A heading above a group of controls."""
-    return parts.label(text, "heading", wrap=True)

@@ -48,9 +48,11 @@ class Events(QObject):
     """LoadedInfo."""
     unloaded = Signal()
     plan_changed = Signal(object)
-    """Plan, after configure."""
+    """Plan, after configure where a model is loaded."""
+    configured = Signal(object)
+    """The configuration that is in use from now on, after configure."""
     started = Signal(str)
-    """``reply`` or ``regenerate``: the prompt is accepted and being read."""
+    """``reply`` or ``regenerate``: the prompt is accepted and being read; ``reread``: the conversation is."""
     finished = Signal(object)
     """FinishedStep."""
     failed = Signal(str, str, str)
@@ -60,7 +62,7 @@ class Events(QObject):
     cancelled = Signal(str)
     """Where; the work was undone."""
     state_changed = Signal(str)
-    """starting, idle, loading, prefill or generating."""
+    """starting, idle, loading, prefill, generating or rereading."""
 
 
 class _Worker(Events):
@@ -128,12 +130,22 @@ class _Worker(Events):
             self._ready().unload()
             self.unloaded.emit()
 
-    @Slot(object)
-    def configure(self, config: Any) -> None:
+    @Slot(object, object)
+    def configure(self, config: Any, stop: threading.Event) -> None:
+        rereads = False
         with self._edge("cache", "applying the cache setting"):
-            plan = self._ready().configure(config)
+            session = self._ready()
+            rereads = bool(session.held) and config != session.config
+            if rereads:
+                self.state_changed.emit("rereading")
+                self.started.emit("reread")
+                self._hand_on(session.reread(config, stop=stop.is_set))
+            plan = session.configure(config)
             if plan is not None:
                 self.plan_changed.emit(plan)
+            self.configured.emit(config)
+        if rereads:
+            self.state_changed.emit("idle")
 
     @Slot()
     def new_chat(self) -> None:
@@ -174,19 +186,23 @@ class _Worker(Events):
             steps = begin(self._ready())
             self.state_changed.emit("prefill")
             self.started.emit(kind)
-            writing = False
-            with contextlib.closing(steps):  # type: ignore[type-var]
-                for step in steps:
-                    self.steps.append(step)
-                    if not writing and isinstance(step, TokenStep):
-                        writing = True
-                        self.state_changed.emit("generating")
-                    if isinstance(step, FinishedStep):
-                        self.finished.emit(step)
-                    elif self.exports:
-                        # Not at the end: the reply joins the conversation just after its last step.
-                        self.serve_exports()
+            self._hand_on(steps)
         self.state_changed.emit("idle")
+
+    def _hand_on(self, steps: Iterator[Step]) -> None:
+        """Put each step where the window takes it from; the steps end here whatever happens."""
+        writing = False
+        with contextlib.closing(steps):  # type: ignore[type-var]
+            for step in steps:
+                self.steps.append(step)
+                if not writing and isinstance(step, TokenStep):
+                    writing = True
+                    self.state_changed.emit("generating")
+                if isinstance(step, FinishedStep):
+                    self.finished.emit(step)
+                elif self.exports:
+                    # Not at the end: the reply joins the conversation just after its last step.
+                    self.serve_exports()
 
     def _long(
         self, where: str, doing: str, work: Callable[["Session", Progress], None], stop: threading.Event
@@ -247,7 +263,7 @@ class Engine(Events):
     _fetch = Signal(object)
     _import = Signal(str, object)
     _unload = Signal()
-    _configure = Signal(object)
+    _configure = Signal(object, object)
     _new_chat = Signal()
     _reply = Signal(str, object)
     _regenerate = Signal(object)
@@ -285,7 +301,7 @@ class Engine(Events):
 
     @property
     def busy(self) -> bool:
-        """True while a reply, a load or an import runs."""
+        """True while a reply, a load, an import or reading again runs."""
         return self.state not in ("idle", "starting")
 
     def find_models(self) -> None:
@@ -313,8 +329,12 @@ class Engine(Events):
         self._unload.emit()
 
     def configure(self, config: Any) -> None:
-        """Use another cache setting from the next reply on."""
-        self._configure.emit(config)
+        """Use another cache setting; answered by ``configured``.
+
+        Where a conversation is held it is read again: ``started``, steps, then ``configured``, or
+        ``cancelled`` or ``failed``, after which the setting before is still in use.
+        """
+        self._configure.emit(config, self._fresh_stop())
 
     def new_chat(self) -> None:
         """Forget the conversation; a running reply is stopped first."""
@@ -330,7 +350,8 @@ class Engine(Events):
         self._regenerate.emit(self._fresh_stop())
 
     def stop(self) -> None:
-        """Stop the running reply, or cancel loading or importing; looked at between tokens and blocks."""
+        """Stop the running reply, or cancel loading, importing or reading again; looked at between tokens
+        and blocks."""
         for stop in list(self._stops):
             stop.set()
 

@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
 
+from studio.core.predict import predict_bytes, reference_bytes
 from studio.ui import parts, words
 from studio.ui.bytes_bar import BytesBar
 from veloxquant_mlx.config import KVCacheConfig, SlotShape
@@ -32,6 +33,8 @@ class FiguresCard(QFrame):
         self.bits, self.bits_words = parts.label("", "figure"), parts.label("", "small", wrap=True)
         self.ratio, self.ratio_words = parts.label("", "figure"), parts.label("", "small", wrap=True)
         self.basis = parts.label("", "small", wrap=True)
+        self.full = parts.label("", "small", wrap=True)
+        self.full.setToolTip("Predicted for a conversation as long as the model can read")
         self.bar = BytesBar()
         self.running = parts.label("", "small", wrap=True)
         self.plan = parts.label("", "small", wrap=True)
@@ -51,12 +54,17 @@ class FiguresCard(QFrame):
         column_layout.addLayout(grid)
         column_layout.addSpacing(2)
         column_layout.addWidget(self.bar)
-        for line in (self.basis, self.running, self.plan):
+        for line in (self.basis, self.full, self.running, self.plan):
             column_layout.addWidget(line)
         self.bits_words.setText("per value, predicted")
         self.ratio_words.setText("than 16 bits, predicted")
         self.set_plan(None)
         self.set_snapshot(None)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in the running cache."""
+        return self._tokens
 
     @property
     def wants_prediction(self) -> bool:
@@ -68,8 +76,10 @@ class FiguresCard(QFrame):
         self._shapes, self._context = shapes, context
 
     def set_plan(self, plan: Plan | None) -> None:
-        """What happens to the slots and how they are read, hidden without a model."""
+        """What happens to the slots and how they are read, hidden where there is nothing to add."""
         _set(self.plan, plan.words if plan else "")
+        usual = plan is not None and plan.replaced == len(plan.slots) and plan.words == plan.sentence
+        self.plan.setHidden(plan is None or usual)
         self._idle = plan is not None and plan.idle
 
     def set_snapshot(self, snapshot: CacheSnapshot | None) -> None:
@@ -94,25 +104,21 @@ class FiguresCard(QFrame):
         """Fill the two figures and the bar for a configuration."""
         tokens = self._predicted_at = self._at()
         shapes = self._shapes or [_EXAMPLE]
-        total, values = ByteCount(), 0
-        try:
-            for shape in dict.fromkeys(shapes):
-                one = config.predict(tokens, shape)
-                times = shapes.count(shape)
-                total = total + ByteCount(*(value * times for value in one.as_dict().values()))
-                values += times * tokens * shape.batch * shape.heads * (shape.key_dim + shape.value_dim)
-        except (NotImplementedError, ValueError):
-            total = ByteCount()
-        known = bool(total.total and values) and not self._idle
-        self.bits.setText(words.bits(round(total.total * 8 / values, 2)) if known else words.UNKNOWN)
-        factor = values * 2 / total.total if known else None
-        self.ratio.setText(f"{words.ratio(factor)} smaller" if factor else words.UNKNOWN)
-        self.bar.show_bytes(total if known else ByteCount(), values * 2 if known else 0)
-        of = f"{words.megabytes(total.total)} of {words.megabytes(values * 2)}" if known else "Unknown"
+        total, whole = predict_bytes(config, shapes, tokens), reference_bytes(shapes, tokens)
+        known = bool(total.total and whole) and not self._idle
+        self.bits.setText(words.bits(round(total.total * 16 / whole, 2)) if known else words.UNKNOWN)
+        self.ratio.setText(f"{words.ratio(whole / total.total)} smaller" if known else words.UNKNOWN)
+        self.bar.show_bytes(total if known else ByteCount(), whole if known else 0)
+        of = f"{words.megabytes(total.total)} of {words.megabytes(whole)}" if known else "Unknown"
         whose = "" if self._shapes else " per slot"
         text = f"{of}{whose} at {words.count(tokens, 'token')}"
         self.basis.setText("No slot is compressed, so nothing is predicted" if self._idle else text)
         self.basis.setToolTip("Predicted" if self._shapes else f"Predicted for {_EXAMPLE_WORDS}")
+        full = ""
+        if known and self._context and self._context > tokens:
+            at_most = words.megabytes(predict_bytes(config, shapes, self._context).total)
+            full = f"{at_most} when its context of {self._context:,} is full"
+        _set(self.full, full)
 
     def _at(self) -> int:
         least = min(PREDICTED_AT, self._context) if self._context else PREDICTED_AT
@@ -120,5 +126,6 @@ class FiguresCard(QFrame):
 
 
 def _set(line: QLabel, text: str) -> None:
-    line.setText(text)
+    if text != line.text():
+        line.setText(text)
     line.setVisible(bool(text))

@@ -8,6 +8,9 @@ from studio.ui.chat import Chat
 from veloxquant_mlx.steps import FinishedStep, PrefillStep, Step
 from veloxquant_mlx.telemetry import CacheSnapshot
 
+REREAD = "reread"
+"""The kind of run that reads the conversation again through another cache and writes nothing."""
+
 
 class ReplyFlow:
     """Hands steps to the conversation and the charts, and keeps the newest figures.
@@ -18,23 +21,50 @@ class ReplyFlow:
     def __init__(self, chat: Chat, charts: ChartsHost) -> None:
         self._chat, self._charts = chat, charts
         self.active = False
+        self.rereading: PrefillStep | None = None
+        """How far reading again has come, None while it has not begun."""
         self.snapshot: CacheSnapshot | None = None
         self.speed: float | None = None
         """Tokens per second, measured: seen from here while a reply runs, the engine's own at its end."""
-        self._left_behind = 0
+        self.reading_speed: float | None = None
+        """Tokens per second of the last prompt that was read, measured."""
+        self._kind = ""
+        self._before: CacheSnapshot | None = None
+        self._left_behind = self._left_rereads = 0
         self._last_end: FinishedStep | None = None
         self._first_token: tuple[float, int] | None = None
 
     def begin(self, kind: str) -> None:
-        """A reply begins: ``reply`` or ``regenerate``."""
+        """A run begins: ``reply``, ``regenerate`` or ``reread``."""
         self.active = True
-        self.speed = self._first_token = None
-        self._chat.begin(kind)
+        self._kind = kind
+        if kind == REREAD:
+            self._before = self.snapshot
+            self._charts.begin_again()
+        else:
+            self.speed = self._first_token = None
+            self._chat.begin(kind)
+
+    @property
+    def replying(self) -> bool:
+        """True while a reply is read for or written."""
+        return self.active and self._kind != REREAD
+
+    def end_reread(self, *, whole: bool) -> None:
+        """Reading again ended; unless it read the ``whole`` conversation, the figures before it return."""
+        if self._left_rereads:
+            self._left_rereads -= 1
+        elif self.active and self._kind == REREAD:
+            self.active, self.rereading = False, None
+            if not whole:
+                self.snapshot = self._before
+            self._charts.end_again(whole=whole)
 
     def forget(self) -> None:
         """The conversation is gone; a reply that still runs belongs to nothing any more."""
-        self._left_behind += self.active
-        self.active = False
+        self._left_behind += self.replying
+        self._left_rereads += self.active and not self.replying
+        self.active, self.rereading = False, None
         self.snapshot = self.speed = None
         self._chat.clear()
         self._charts.clear()
@@ -44,14 +74,16 @@ class ReplyFlow:
         text: list[str] = []
         drawn = ended = False
         for step in steps:
-            if self._left_behind or not self.active:
+            if self._left_behind or self._left_rereads or not self.active:
                 if isinstance(step, FinishedStep):
                     self._end(step)
                 continue
             drawn = True
             self.snapshot = step.snapshot
             self._charts.append(step)
-            if isinstance(step, PrefillStep):
+            if isinstance(step, PrefillStep) and self._kind == REREAD:
+                self.rereading = step
+            elif isinstance(step, PrefillStep):
                 self._chat.prefill(step.done, step.total)
             elif isinstance(step, FinishedStep):
                 self._chat.append("".join(text))
@@ -79,6 +111,7 @@ class ReplyFlow:
 
     def _end(self, step: FinishedStep) -> bool:
         self._last_end = step
+        self.reading_speed = step.prefill_speed or self.reading_speed
         if self._left_behind:
             self._left_behind -= 1
             return False

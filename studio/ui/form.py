@@ -1,41 +1,47 @@
 """A method's declared fields as controls, and the controls as a configuration of the method."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent
+from PySide6.QtWidgets import QLabel, QToolTip, QVBoxLayout, QWidget
 
 from studio.ui import parts
-from studio.ui.controls import Segments, Switch, ValueSlider, caption
+from studio.ui.bit_bar import BitBar
+from studio.ui.controls import Switch
+from studio.ui.fields import Choice, Labelled, OrAutomatic, TextLine, ValueSlider, somewhere
 from veloxquant_mlx.config import Field, KVCacheConfig
 from veloxquant_mlx.errors import QuantizerConfigError
 
-_MANY = 5
-"""More choices than this become a list to drop down."""
+_BY_KEYBOARD = (
+    Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason,
+)  # fmt: skip
+_HELP_MS = 30_000
+
+Control = Labelled | OrAutomatic | Switch
 
 
 @dataclass(slots=True)
 class _Row:
-    """One field: its controls, how to read and set them, and the line for words below."""
+    """One field: its control and the line for words below it."""
 
     spec: Field
-    widget: QWidget
-    read: Callable[[], Any]
-    show: Callable[[Any], None]
+    control: Control
     note: QLabel
 
 
 class MethodForm(QWidget):
-    """Sliders, choices and switches of one method.
+    """Sliders, choices, bars and switches of one method.
 
-    ``changed`` carries every valid configuration the controls come to stand for, also while a
-    slider is dragged. ``problem`` carries the sentence while they stand for none, '' when resolved.
+    The controls always stand for a configuration that can be: one that is moved beyond it stops at the
+    last value that can, and says below it which other field forbids the next.
     """
 
     changed = Signal(object)
-    problem = Signal(str)
+    """Every configuration the controls come to stand for, also while a slider is dragged."""
+    released = Signal()
+    """The mouse let go of what it dragged."""
 
     def __init__(self, method: type[KVCacheConfig]) -> None:
         super().__init__()
@@ -50,7 +56,7 @@ class MethodForm(QWidget):
             if not group:
                 continue
             if extension or len(group) < len(shown):
-                column.addWidget(caption(title))
+                column.addWidget(parts.label(title, "heading", wrap=True))
             # Numbers first, switches together below them: the eye finds both faster.
             for spec in sorted(group, key=lambda item: item.type is bool):
                 column.addWidget(self._add(spec))
@@ -58,187 +64,163 @@ class MethodForm(QWidget):
         self.set_config(self._config)
 
     def config(self) -> KVCacheConfig:
-        """The last valid configuration."""
+        """What the controls stand for."""
         return self._config
 
     def set_config(self, config: KVCacheConfig) -> None:
         """Show a configuration of this form's method without a signal. Unshown fields are kept."""
         self._config = config
         for name, row in self._rows.items():
-            row.show(getattr(config, name))
-        self._explain({}, config)
+            row.control.set_value(getattr(config, name))
+        self._explain()
 
-    def control(self, name: str) -> QWidget:
-        """The widget of a field. Raises KeyError for a field that is not shown."""
-        return self._rows[name].widget
+    def control(self, name: str) -> Control:
+        """The control of a field. Raises KeyError for a field that is not shown."""
+        return self._rows[name].control
 
     def note(self, name: str) -> str:
-        """The words below a field: an error, why it is inactive, or nothing."""
+        """The words below a field: why it went no further, why it is inactive, or nothing."""
         return self._rows[name].note.text()
 
+    def dragging(self) -> bool:
+        """True while the mouse holds a slider or a column."""
+        return any(not isinstance(r.control, Switch) and r.control.dragging() for r in self._rows.values())
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Who comes by keyboard reads the same help as who comes by mouse."""
+        if isinstance(event, QFocusEvent) and event.gotFocus() and event.reason() in _BY_KEYBOARD:
+            # Afterwards: a change of focus closes tooltips.
+            QTimer.singleShot(0, self, lambda: self._help(watched))
+        return super().eventFilter(watched, event)
+
+    def _help(self, part: QObject) -> None:
+        if isinstance(part, QWidget) and part.hasFocus():
+            below = part.mapToGlobal(QPoint(0, part.height() + 2))
+            QToolTip.showText(below, part.accessibleDescription(), part, part.rect(), _HELP_MS)
+
     def _add(self, spec: Field) -> QWidget:
-        widget, read, show = _make(spec, self._collect)
+        control = make_control(spec)
+        control.changed.connect(lambda _value, name=spec.name: self._moved(name))
+        if not isinstance(control, Switch):
+            control.released.connect(self.released)
         note = parts.label("", "small", wrap=True)
         note.hide()
         holder = QWidget()
         column = QVBoxLayout(holder)
         parts.margins(column, 0, 0, 0, 0, 2)
-        column.addWidget(widget)
+        column.addWidget(control)
         column.addWidget(note)
-        if not widget.toolTip():
-            widget.setToolTip(spec.param.help)
-        self._rows[spec.name] = _Row(spec, widget, read, show, note)
+        for part in holder.findChildren(QWidget):
+            part.installEventFilter(self)
+        self._rows[spec.name] = _Row(spec, control, note)
         return holder
 
-    def _collect(self) -> None:
-        """Read every control; tell the world, or say below a control why it cannot be."""
-        values = {spec.name: getattr(self._config, spec.name) for spec in self.method.fields()}
-        values |= {name: row.read() for name, row in self._rows.items()}
+    def _moved(self, name: str) -> None:
+        """Take over a control's value, or the last one on its way that can be."""
+        row = self._rows[name]
+        wanted, refusal = row.control.value(), ""
         try:
-            config = self.method(**values)
+            config = self._with(name, wanted)
         except QuantizerConfigError as error:
-            row = self._rows.get(error.field)
-            sentence = str(error)
-            for other in self._rows.values():
-                sentence = sentence.replace(other.spec.name, other.spec.param.label)
-            self._explain({error.field: sentence} if row else {}, self._config)
-            self.problem.emit(sentence)
-            return
+            config, refusal = self._as_far_as_can_be(row.spec, wanted, error)
+            row.control.set_value(getattr(config, name))
+        moved = config != self._config
         self._config = config
-        self._explain({}, config)
-        self.problem.emit("")
-        self.changed.emit(config)
+        self._explain(name, refusal)
+        if moved:
+            self.changed.emit(config)
 
-    def _explain(self, errors: dict[str, str], config: KVCacheConfig) -> None:
-        inactive = config.inactive()
+    def _with(self, name: str, value: Any) -> KVCacheConfig:
+        values = {spec.name: getattr(self._config, spec.name) for spec in self.method.fields()}
+        return self.method(**values | {name: value})
+
+    def _as_far_as_can_be(
+        self, spec: Field, wanted: Any, error: QuantizerConfigError
+    ) -> tuple[KVCacheConfig, str]:
+        """The configuration nearest to the wanted one on the way from the present, and why no further."""
+        now = getattr(self._config, spec.name)
+        config = self._config
+        if spec.type in (int, float) and not spec.param.choices and isinstance(now, (int, float)):
+            step = (spec.param.step or 1) * (1 if wanted > now else -1)
+            # The first goes, the second doesn't: halve what is between.
+            goes, fails = 0, max(1, round((wanted - now) / step))
+            while fails - goes > 1:
+                middle = (goes + fails) // 2
+                try:
+                    config, goes = self._with(spec.name, round(now + middle * step, 10)), middle
+                except QuantizerConfigError as nearer:
+                    error, fails = nearer, middle
+        sentence = str(error)
+        for other in self.method.fields():
+            sentence = sentence.replace(other.name, other.param.label)
+        return config, sentence
+
+    def _explain(self, at: str = "", refusal: str = "") -> None:
+        inactive = self._config.inactive()
         for name, row in self._rows.items():
-            words = errors.get(name) or inactive.get(name, "")
-            row.widget.setEnabled(name not in inactive)
-            row.note.setText(words)
-            row.note.setVisible(bool(words))
-            parts.restyle(row.note, text_role="bad" if name in errors else "small")
+            refused = refusal if name == at else ""
+            words = refused or inactive.get(name, "")
+            row.control.setEnabled(name not in inactive)
+            if words != row.note.text():
+                row.note.setText(words)
+                row.note.setVisible(bool(words))
+                parts.restyle(row.note, text_role="warn" if refused else "small")
 
 
-_Made = tuple[QWidget, Callable[[], Any], Callable[[Any], None]]
+def make_control(spec: Field) -> Control:
+    """The control for a field's type and range."""
+    words = spec.param
+    if spec.type is bool and not spec.stand_ins:
+        return Switch(words.label, words.help)
+    if len(spec.stand_ins) == 1:
+        inner = _make_labelled(spec)
+        inner.set_value(_first_value(spec))
+        return OrAutomatic(inner, spec.stand_ins[0], words.unset)
+    return _make_labelled(spec)
 
 
-def _make(spec: Field, tell: Callable[[], None]) -> _Made:
-    """The control for a field's type and range, its reader and its setter."""
-    if spec.optional:
-        return _optional(spec, tell)
-    if spec.type is bool:
-        return _switch(spec, tell)
+def _make_labelled(spec: Field) -> Labelled:
+    words = spec.param
+    if len(spec.stand_ins) > 1:
+        return TextLine(words.label, words.unit, lambda text: _read(spec, text), words.help)
+    if words.choices or spec.type is bool:
+        return Choice(words.label, words.unit, words.choices or (True, False), words.help)
+    if words.low is not None and words.high is not None:
+        if spec.type is tuple:
+            return BitBar(words.label, words.unit, int(words.low), int(words.high), words.help)
+        if spec.type in (int, float):
+            return ValueSlider(
+                words.label, words.unit, float(words.low), float(words.high), _step(spec),
+                whole=spec.type is int, tip=words.help,
+            )  # fmt: skip
+    return TextLine(words.label, words.unit, lambda text: _read(spec, text), words.help)
+
+
+def _step(spec: Field) -> float:
+    low, high = spec.param.low or 0, spec.param.high or 0
+    return spec.param.step or (1 if spec.type is int else (high - low) / 100)
+
+
+def _first_value(spec: Field) -> Any:
+    """What a field left automatic is set to when a person takes it over."""
+    if spec.default not in spec.stand_ins:
+        return spec.default
     if spec.param.choices:
-        return _choice(spec, tell)
-    if spec.type in (int, float) and spec.param.low is not None and spec.param.high is not None:
-        slider = _slider(spec)
-        slider.changed.connect(lambda _: tell())
-        return slider, slider.value, slider.set_value
-    return _text(spec, tell)
+        return spec.param.choices[0]
+    low, high = spec.param.low, spec.param.high
+    if low is None or high is None:
+        return () if spec.type is tuple else spec.type(low or 0)
+    if spec.type is tuple:
+        return (int(somewhere(low, high, 1)),) * 8
+    return spec.type(somewhere(low, high, _step(spec)))
 
 
-def _slider(spec: Field) -> ValueSlider:
-    low, high = float(spec.param.low or 0), float(spec.param.high or 0)
-    whole = spec.type is int
-    step = spec.param.step or (1 if whole else (high - low) / 100)
-    return ValueSlider(spec.param.label, spec.param.unit, low, high, step, whole=whole, tip=spec.param.help)
-
-
-def _switch(spec: Field, tell: Callable[[], None]) -> _Made:
-    switch = Switch(spec.param.label)
-    switch.setAccessibleName(spec.param.label)
-    switch.setAccessibleDescription(spec.param.help)
-    switch.toggled.connect(lambda _: tell())
-
-    def show(value: Any) -> None:
-        with QSignalBlocker(switch):
-            switch.setChecked(value)
-
-    return switch, switch.isChecked, show
-
-
-def _choice(spec: Field, tell: Callable[[], None]) -> _Made:
-    words = f"{spec.param.label}, {spec.param.unit}" if spec.param.unit else spec.param.label
-    holder = QWidget()
-    row = QVBoxLayout(holder)
-    parts.margins(row, 0, 0, 0, 0, 4)
-    top = QHBoxLayout()
-    parts.margins(top, 0, 0, 0, 0, 4)
-    top.addWidget(parts.label(spec.param.label), 1)
-    top.addWidget(parts.label(spec.param.unit, "muted"))
-    row.addLayout(top)
-    if len(spec.param.choices) <= _MANY:
-        segments = Segments(spec.param.choices, words, spec.param.help)
-        segments.chosen.connect(lambda _: tell())
-        row.addWidget(segments)
-        return holder, segments.value, segments.set_value
-    combo = QComboBox()
-    combo.setAccessibleName(words)
-    combo.setAccessibleDescription(spec.param.help)
-    for choice in spec.param.choices:
-        combo.addItem(str(choice), choice)
-    combo.currentIndexChanged.connect(lambda _: tell())
-    row.addWidget(combo)
-
-    def show(value: Any) -> None:
-        with QSignalBlocker(combo):
-            combo.setCurrentIndex(spec.param.choices.index(value))
-
-    return holder, combo.currentData, show
-
-
-def _optional(spec: Field, tell: Callable[[], None]) -> _Made:
-    """A switch that gives the field a value at all, and the control of the value below it."""
-    plain = Field(spec.name, spec.type, False, spec.default, spec.param)
-    holder = QWidget()
-    column = QVBoxLayout(holder)
-    parts.margins(column, 0, 0, 0, 0, 2)
-    switch = Switch(spec.param.label)
-    switch.setAccessibleName(f"Set {spec.param.label}")
-    switch.setAccessibleDescription(spec.param.help)
-    inner, read, show_inner = _make(plain, tell)
-    column.addWidget(switch)
-    column.addWidget(inner)
-    inner.hide()
-
-    def toggled(on: bool) -> None:
-        inner.setVisible(on)
-        tell()
-
-    def show(value: Any) -> None:
-        with QSignalBlocker(switch):
-            switch.setChecked(value is not None)
-        inner.setVisible(value is not None)
-        if value is not None:
-            show_inner(value)
-
-    switch.toggled.connect(toggled)
-    return holder, lambda: read() if switch.isChecked() else None, show
-
-
-def _text(spec: Field, tell: Callable[[], None]) -> _Made:
-    """A line of text: lists of whole numbers, words and numbers without a range."""
-    holder = QWidget()
-    column = QVBoxLayout(holder)
-    parts.margins(column, 0, 0, 0, 0, 2)
-    column.addWidget(parts.label(spec.param.label))
-    line = QLineEdit()
-    line.setAccessibleName(spec.param.label)
-    line.setAccessibleDescription(spec.param.help)
-    column.addWidget(line)
-    line.editingFinished.connect(tell)
-
-    def read() -> Any:
-        text = line.text().strip()
-        try:
-            if spec.type is tuple:
-                return tuple(int(part) for part in text.replace(",", " ").split())
-            return spec.type(text)
-        except ValueError:
-            # The method itself says what it wants: hand it what was written.
-            return text
-
-    def show(value: Any) -> None:
-        line.setText(", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
-
-    return holder, read, show
+def _read(spec: Field, text: str) -> Any:
+    """Text as a value of the field; ValueError where it is none."""
+    if text in spec.words:
+        return text
+    if spec.optional and text in ("", "None"):
+        return None
+    if spec.type is tuple:
+        return tuple(int(part) for part in text.replace(",", " ").split())
+    return spec.type(text)

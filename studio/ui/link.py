@@ -15,6 +15,7 @@ class EngineLike(Protocol):
     loaded: Any
     unloaded: Any
     plan_changed: Any
+    configured: Any
     started: Any
     finished: Any
     failed: Any
@@ -28,7 +29,7 @@ class EngineLike(Protocol):
 
     @property
     def state(self) -> str:
-        """``starting``, ``idle``, ``loading``, ``prefill`` or ``generating``."""
+        """``starting``, ``idle``, ``loading``, ``prefill``, ``generating`` or ``rereading``."""
 
     def start(self) -> None:
         """Begin; answered by ``methods_ready``."""
@@ -49,7 +50,7 @@ class EngineLike(Protocol):
         """Drop the model."""
 
     def configure(self, config: KVCacheConfig) -> None:
-        """Use a cache configuration from the next message on."""
+        """Use a cache configuration; a conversation that is held is read again through it."""
 
     def send(self, prompt: str) -> None:
         """Say something."""
@@ -61,7 +62,7 @@ class EngineLike(Protocol):
         """Forget the conversation."""
 
     def stop(self) -> None:
-        """Stop a reply, or cancel loading."""
+        """Stop a reply, or cancel loading or reading again."""
 
     def export(self, path: str, with_transcript: bool, history: Any) -> None:
         """Write a report; ``history`` is a dict of copied columns."""

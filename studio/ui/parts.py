@@ -109,9 +109,11 @@ class Words(QLabel):
     QLabel asks its layout for the height of the narrowest case, which leaves holes in scroll areas.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, role: str = "body", lines: int = 0) -> None:
+        """``lines`` as in ``reserve``."""
         super().__init__()
-        self._least = 0
+        self._least = lines
+        self.setProperty("text-role", role)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.setWordWrap(True)

@@ -72,6 +72,12 @@ QPushButton[role="segment"]:checked {
 QPushButton[role="segment"]:focus { border: 2px solid $accent; padding: 0 3px; }
 QPushButton[role="segment"]:disabled { color: $faint; }
 QPushButton[role="segment"]:checked:disabled { border-color: $line; }
+QToolButton[role="icon"] {
+    background: transparent; border: 1px solid transparent; padding: 0; min-height: 0;
+}
+QToolButton[role="icon"]:hover { background: $raised; }
+QToolButton[role="icon"]:pressed { background: $line; }
+QToolButton[role="icon"]:focus { border: 2px solid $accent; padding: 0; }
 QToolButton::menu-indicator { image: none; }
 
 QComboBox {

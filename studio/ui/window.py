@@ -8,13 +8,15 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QMainWindow
 
 from studio.core.flush import waiting_words
+from studio.core.predict import predicted_curve
 from studio.ui import layout, words
 from studio.ui.actions import Actions
+from studio.ui.applying import Applying
 from studio.ui.cache_panel import CachePanel, shapes_of
 from studio.ui.charts_host import ChartsHost
 from studio.ui.chat import Chat
 from studio.ui.export import ask_export
-from studio.ui.flow import ReplyFlow
+from studio.ui.flow import REREAD, ReplyFlow
 from studio.ui.link import EngineLike
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.statusbar import StatusBar
@@ -36,7 +38,6 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self._info: Any = None
         self._context: int | None = None
-        self._config: KVCacheConfig | None = None
         self._plan: Plan | None = None
         self._ticks = 0
 
@@ -45,6 +46,7 @@ class MainWindow(QMainWindow):
         self.charts = ChartsHost()
         self.status = StatusBar()
         self.flow = ReplyFlow(self.chat, self.charts)
+        self.applying = Applying(engine)
         self.timer = QTimer(self)
         self.timer.setInterval(TICK_MS)
         self.timer.timeout.connect(self.tick)
@@ -72,10 +74,13 @@ class MainWindow(QMainWindow):
         self.models.load_requested.connect(self.load)
         self.models.import_requested.connect(self._import)
         self.models.starter_requested.connect(self._fetch_starter)
-        self.models.unload_requested.connect(self.engine.unload)
+        self.models.unload_requested.connect(self.unload)
         self.models.cancel_requested.connect(self.engine.stop)
         self.models.refresh_requested.connect(self.engine.find_models)
         self.cache.apply_requested.connect(self.configure)
+        self.cache.cancel_requested.connect(self.applying.cancel)
+        self.cache.predicted.connect(self._show_ghost)
+        self.applying.changed.connect(self._on_standing)
         self.chat.send_requested.connect(self.send)
         self.chat.stop_requested.connect(self.engine.stop)
         self.chat.regenerate_requested.connect(self.regenerate)
@@ -93,6 +98,7 @@ class MainWindow(QMainWindow):
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.plan_changed.connect(self._on_plan)
+        engine.configured.connect(self._on_configured)
         engine.started.connect(self._on_started)
         engine.finished.connect(self._on_finished)
         engine.failed.connect(self._on_failed)
@@ -131,14 +137,22 @@ class MainWindow(QMainWindow):
     def load(self, path: str) -> None:
         """Load a model folder."""
         self._busy_with("Loading the model")
+        self.applying.forget()
         self.engine.load(path)
+
+    def unload(self) -> None:
+        """Give the model's memory back."""
+        self.applying.forget()
+        self.engine.unload()
 
     def _import(self, path: str) -> None:
         self._busy_with("Reading the GGUF file")
+        self.applying.forget()
         self.engine.import_gguf(path)
 
     def _fetch_starter(self) -> None:
         self._busy_with("Getting the starter model")
+        self.applying.forget()
         self.engine.fetch_starter()
 
     def _busy_with(self, sentence: str) -> None:
@@ -155,13 +169,8 @@ class MainWindow(QMainWindow):
             self.load(str(starter.path))
 
     def configure(self, config: KVCacheConfig) -> None:
-        """Use a configuration from the next message on."""
-        self.engine.configure(config)
-        self._config = config
-        self.cache.set_applied(config)
-        name = config.preset_name() or "custom"
-        self.top.set_cache(f"{config.label} {name}")
-        self.status.set_cache(f"{config.label} {name}")
+        """Use a configuration: at once while nothing runs, otherwise after the reply."""
+        self.applying.ask(config)
 
     def send(self, text: str) -> None:
         """Say something to the model."""
@@ -177,6 +186,7 @@ class MainWindow(QMainWindow):
 
     def new_chat(self) -> None:
         """Start over."""
+        self.applying.forget()
         self.engine.new_chat()
         self.flow.forget()
         self.cache.set_snapshot(None)
@@ -221,7 +231,7 @@ class MainWindow(QMainWindow):
         self.models.set_loaded(loaded.info)
         self.flow.forget()
         self.cache.set_snapshot(None)
-        self.cache.set_model(shapes_of(loaded.info), loaded.context)
+        self.cache.set_model(shapes_of(loaded.info), loaded.context, str(loaded.info.path))
         self._on_plan(loaded.plan)
         self.top.set_model(loaded.info.name)
         self.status.set_model(f"{loaded.info.name}, {loaded.compute}")
@@ -248,18 +258,42 @@ class MainWindow(QMainWindow):
         self._plan = plan
         self._ready()
 
+    def _on_configured(self, config: KVCacheConfig) -> None:
+        self.tick()
+        self.flow.end_reread(whole=True)
+        self.cache.notice.clear()
+        title = self.cache.title(config)
+        self.top.set_cache(title)
+        self.status.set_cache(title)
+        self._refresh_words()
+        self._ready()
+
+    def _show_ghost(self, config: KVCacheConfig | None) -> None:
+        """What the controls stand for, over what is."""
+        shapes, snapshot = shapes_of(self._info), self.flow.snapshot
+        if config is None or shapes is None or snapshot is None:
+            self.charts.set_ghost(None)
+        else:
+            self.charts.set_ghost(predicted_curve(config, shapes, snapshot.tokens))
+
+    def _on_standing(self) -> None:
+        self.cache.set_standing(self.applying.standing)
+        self._ready()
+
     def _on_started(self, kind: str) -> None:
         if not self.flow.active:
             self._begin(kind)
 
     def _begin(self, kind: str) -> None:
         self.flow.begin(kind)
-        self.cache.set_in_use()
+        if kind != REREAD:
+            self.cache.set_talking()
+        config = self.applying.standing.running or self.applying.standing.in_use
         if self._plan is not None and self._plan.idle:
             self.charts.set_waiting(self._plan.sentence.rstrip("."))
-        elif self._config is not None:
+        elif config is not None:
             shapes = shapes_of(self._info)
-            self.charts.set_waiting(waiting_words(self._config, shapes[0] if shapes else None))
+            self.charts.set_waiting(waiting_words(config, shapes[0] if shapes else None))
         self.timer.start()
         self._ready()
 
@@ -273,6 +307,7 @@ class MainWindow(QMainWindow):
         if where == "models":
             self.models.show_error(sentence, details)
         elif where == "cache":
+            self._end_reread()
             self.cache.notice.show_error(sentence, details)
         elif where == "chat":
             self.tick()
@@ -282,6 +317,11 @@ class MainWindow(QMainWindow):
             self.chat.notice.show_error(sentence, details)
         self._ready()
 
+    def _end_reread(self) -> None:
+        self.tick()
+        self.flow.end_reread(whole=False)
+        self._refresh_words()
+
     def _on_state(self, state: str) -> None:
         if state != "loading":
             self.status.set_state(words.state(state))
@@ -290,7 +330,9 @@ class MainWindow(QMainWindow):
         self.chat.notice.show_note(f"Report saved to {path}")
 
     def _on_cancelled(self, where: str) -> None:
-        if where != "chat":
+        if where == "cache":
+            self._end_reread()
+        elif where != "chat":
             self.models.set_progress_done()
         else:
             self.tick()
@@ -304,6 +346,8 @@ class MainWindow(QMainWindow):
         """Take what the engine has, hand it on, and rest when nothing more comes."""
         if self.flow.take(self.engine.drain()):
             self._ready()
+        if self.flow.rereading is not None:
+            self.cache.set_progress(self.flow.rereading)
         self._ticks += 1
         if self._ticks % TICKS_PER_WORDS == 0 or not self.flow.active:
             self._refresh_words()
@@ -314,6 +358,7 @@ class MainWindow(QMainWindow):
         self.status.set_numbers(self.flow.snapshot, self._context, self.flow.speed)
         self.status.set_state(words.state(self.engine.state))
         if self.flow.snapshot is not None:
+            self.cache.set_speed(self.flow.reading_speed)
             self.cache.set_snapshot(self.flow.snapshot)
 
     def _ready(self) -> None:
@@ -324,9 +369,12 @@ class MainWindow(QMainWindow):
             reason = "The model is getting ready."
         elif self.cache.config() is None:
             reason = "The engine is getting ready."
+        elif self.applying.standing.running and not self.chat.is_empty():
+            reason = "The conversation is read again through the new cache."
         else:
             reason = ""
         self.chat.set_ready(reason)
+        self.applying.set_replying(self.flow.replying)
         self.models.set_replying(self.flow.active)
         self.actions_.update(
             can_regenerate=self.chat.can_regenerate(),

@@ -18,6 +18,7 @@ STATES = {
     "loading": "Loading",
     "prefill": "Reading the prompt",
     "generating": "Generating",
+    "rereading": "Reading the conversation again",
 }
 """Engine.state -> words."""
 
@@ -63,6 +64,13 @@ def tokens_of(tokens: int | None, context: int | None) -> str:
 def speed(value: float | None) -> str:
     """Tokens per second."""
     return f"{value:,.1f} tok/s" if value is not None and math.isfinite(value) else "speed " + UNKNOWN
+
+
+def seconds(value: float) -> str:
+    """A span of time as a person would say it."""
+    if value < 10:
+        return f"{max(value, 0.1):.1f} s"
+    return f"{value:,.0f} s" if value < 120 else f"{value / 60:,.0f} min"
 
 
 def ratio(value: float | None) -> str:

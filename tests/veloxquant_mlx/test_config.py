@@ -4,14 +4,14 @@ import copy
 import dataclasses
 import json
 import pickle
-from typing import Any
+from typing import Any, Literal
 
 import mlx.core as mx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veloxquant_mlx.config import Field, KVCacheConfig, SlotShape, method_class, methods
+from veloxquant_mlx.config import Field, KVCacheConfig, SlotShape, method_class, methods, param
 from veloxquant_mlx.errors import QuantizerConfigError
 
 EVERY_FIELD = [(key, spec) for key, declared in methods().items() for spec in declared.fields()]
@@ -267,3 +267,27 @@ def test_stock_caches_are_predicted_at_16_bits(
     )
     shape = SlotShape(heads=heads, key_dim=64, value_dim=value_dim, batch=batch)
     assert config.predict(tokens, shape) == cache.byte_count()
+
+
+@dataclasses.dataclass(frozen=True)
+class WithWords(KVCacheConfig):
+    """A list or a word, and a number, a word or nothing."""
+
+    bands: tuple[int, ...] | Literal["auto"] = param("auto", label="Bands", help="Bits.", low=0, high=8)
+    share: float | Literal["all", "half"] | None = param(None, label="Share", help="A share.", low=0, high=1)
+
+
+def test_a_word_may_stand_in_place_of_a_value() -> None:
+    bands, share = WithWords.fields()[:2]
+    assert (bands.type, bands.optional, bands.words, bands.stand_ins) == (tuple, False, ("auto",), ("auto",))
+    assert (share.type, share.optional, share.stand_ins) == (float, True, (None, "all", "half"))
+    for made in (WithWords(), WithWords(bands=[8, 0], share=0.5), WithWords(share="all")):
+        assert WithWords(**json.loads(json.dumps(made.as_dict()))) == made
+    for values, wants in (
+        ({"bands": "none"}, "bands must be a list of whole numbers from 0 to 8 or 'auto', not 'none'."),
+        ({"bands": None}, "bands must be a list of whole numbers from 0 to 8 or 'auto', not None."),
+        ({"share": 2.5}, "share must be a number from 0 to 1 or None or 'all' or 'half', not 2.5."),
+    ):
+        with pytest.raises(QuantizerConfigError) as caught:
+            WithWords(**values)
+        assert str(caught.value) == wants

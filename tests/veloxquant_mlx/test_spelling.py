@@ -1,12 +1,27 @@
 """A configuration in words and back."""
 
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
 import pytest
 
-from veloxquant_mlx.config import KVCacheConfig, methods
+from tests.tiny import tiny_folder, tiny_model
+from veloxquant_mlx.__main__ import main
+from veloxquant_mlx.config import KVCacheConfig, methods, param
 from veloxquant_mlx.errors import QuantizerConfigError, VeloxQuantError
-from veloxquant_mlx.spelling import read_config, read_method, spell_method
+from veloxquant_mlx.spelling import read_config, read_method, spell_command, spell_method, spell_python
 
 SKVQ = methods()["skvq"]
+
+
+@dataclass(frozen=True)
+class Scheduled(KVCacheConfig):
+    """A list, or a word in its place."""
+
+    bands: tuple[int, ...] | Literal["auto"] = param((1, 0), label="Bands", help="Bits.", low=0, high=8)
 
 
 def test_a_name_alone_is_the_defaults() -> None:
@@ -68,3 +83,48 @@ def test_spelling_is_read_back_as_the_same(text: str) -> None:
 
 def test_a_preset_is_spelled_by_its_name() -> None:
     assert spell_method(SKVQ.preset("Smallest")) == "skvq:Smallest"
+
+
+CONFIGS = [
+    KVCacheConfig("plain"),
+    SKVQ.preset("Smallest"),
+    SKVQ(**SKVQ.presets["Balanced"] | {"skvq_bits_value": 5, "skvq_reorder": False, "skvq_max_ctx": 4000}),
+    KVCacheConfig("affine", affine_bits=8, affine_group_size=32),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=spell_method)
+def test_python_makes_the_same_configuration(config: KVCacheConfig) -> None:
+    made: dict[str, Any] = {"model": tiny_model("llama")}
+    exec(compile(spell_python(config), "copied", "exec"), made)
+    assert made["config"] == config
+    assert len(made["cache"]) == len(made["model"].layers)
+    assert {type(slot) for slot in made["cache"]} == {type(config.make_cache(0))}
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=spell_method)
+def test_the_command_answers_through_the_same_configuration(
+    config: KVCacheConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_folder(tmp_path / "a model's folder")
+    program, *arguments = shlex.split(spell_command(config, str(folder), "What's up?"))
+    assert program == "veloxquant"
+    assert main([*arguments, "--max-tokens", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["config"] == config.as_dict()
+    assert told["prompt"] == "What's up?"
+
+
+def test_words_and_lists_survive_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ((8, 4, 0), "auto"):
+        line = spell_command(Scheduled(bands=value))
+        words = shlex.split(line)
+        assignments = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+        monkeypatch.setattr("veloxquant_mlx.spelling.method_class", lambda _: Scheduled)
+        assert read_config("test_spelling", None, assignments).bands == value  # type: ignore[attr-defined]
+        made: dict[str, Any] = {}
+        text = spell_python(Scheduled(bands=value))
+        exec(next(line for line in text.splitlines() if line.startswith("config")), {
+            "KVCacheConfig": lambda method, **values: Scheduled(**values)
+        }, made)  # fmt: skip
+        assert made["config"].bands == value

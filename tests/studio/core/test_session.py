@@ -178,6 +178,51 @@ def test_a_new_setting_reads_the_conversation_again(session: Session) -> None:
     assert roles(session) == ["user", "assistant", "user", "assistant"]
 
 
+def test_rereading_puts_the_conversation_into_another_cache(session: Session) -> None:
+    end = answer(session, "hello there " * 40)
+    held = end.prompt_tokens + end.reply_tokens
+    assert session.held == held
+    steps = list(session.reread(PLAIN))
+    assert [(step.done, step.total) for step in steps] == [(256, held), (held, held)]
+    assert session.config == PLAIN and session.finished is None
+    snapshot = session.snapshot()
+    assert snapshot is not None
+    assert (snapshot.tokens, snapshot.counted.codes) == (held, 0)
+    assert layers_of(session) == steps[-1].snapshot.layers
+    assert answer(session, "more").prompt_tokens < 40, "only the new message is read"
+
+
+def test_a_reply_after_rereading_is_that_of_the_new_cache(session: Session) -> None:
+    answer(session)
+    fresh = Session(PLAIN)
+    fresh.model, fresh.messages = session.model, list(session.messages)
+    list(session.reread(PLAIN))
+    assert answer(session, "more").text == answer(fresh, "more").text
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+def test_rereading_that_is_stopped_leaves_everything(session: Session, blocks: int) -> None:
+    end = answer(session, "hello there " * 40)
+    before, text = layers_of(session), session.messages[-1].content
+    seen: list[Step] = []
+    with pytest.raises(Cancelled):
+        for step in session.reread(PLAIN, stop=lambda: len(seen) >= blocks):
+            seen.append(step)
+    assert len(seen) == blocks
+    assert (session.config, layers_of(session), session.finished) == (SKVQ, before, end)
+    assert session.messages[-1].content == text
+    assert answer(session, "more").prompt_tokens < 40, "the old cache is carried on"
+
+
+def test_rereading_that_is_left_midway_leaves_everything(session: Session) -> None:
+    answer(session, "hello there " * 40)
+    before = layers_of(session)
+    steps = session.reread(PLAIN)
+    next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    assert (session.config, layers_of(session)) == (SKVQ, before)
+
+
 def test_the_same_setting_again_keeps_the_cache(session: Session) -> None:
     answer(session)
     before = layers_of(session)

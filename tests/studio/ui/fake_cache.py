@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from veloxquant_mlx.config import KVCacheConfig, SlotShape, param
 from veloxquant_mlx.errors import QuantizerConfigError
@@ -23,17 +23,26 @@ class FakeConfig(KVCacheConfig):
     fake_share: float = param(0.7, label="Share", help="A share.", low=0.5, high=1.0, step=0.05)
     fake_group: int = param(32, label="Group", help="Channels.", unit="channels", choices=(16, 32, 64))
     fake_search: bool = param(True, label="Search", help="Search the share.")
-    fake_schedule: tuple[int, ...] = param(
-        (8, 4), label="Schedule", help="Bits per band.", low=0, high=8, extension=True
-    )
+    fake_sinks: int = param(4, label="Sinks", help="First rows.", unit="rows", low=0, high=128, step=1)
+    fake_schedule: tuple[int, ...] | Literal["auto"] = param(
+        (8, 4, 2, 1, 1, 0, 0, 0), label="Schedule", help="Bits per band.", unit="bits", low=0, high=8,
+        extension=True,
+    )  # fmt: skip
+    fake_marks: tuple[int, ...] = param((), label="Marks", help="Any numbers.", extension=True)
     fake_limit: int | None = param(
         None, label="Limit", help="A limit.", unit="tokens", low=1, high=100, step=1, extension=True
     )
 
     def check(self) -> None:
-        """A group wider than the window is refused."""
+        """A group wider than the window, and more sinks than it holds, are refused."""
         if self.fake_group == 64 and self.fake_window == 16:
-            raise QuantizerConfigError("fake_group", "fake_group must not be larger than the window.")
+            raise QuantizerConfigError(
+                "fake_group", f"fake_group must not be larger than the fake_window of {self.fake_window}."
+            )
+        if self.fake_sinks > self.fake_window:
+            raise QuantizerConfigError(
+                "fake_sinks", f"fake_sinks must be at most fake_window ({self.fake_window})."
+            )
 
     def inactive(self) -> dict[str, str]:
         """The share is searched."""

@@ -70,6 +70,8 @@ class FakeEngine(Events):
         self.busy = False
         self.state = "starting"
         self.tokens = 0
+        self.holds = False
+        """Whether a conversation is held: a setting is then applied only by ``play_reread``."""
 
     def drain(self) -> list[Step]:
         """Everything queued."""
@@ -104,6 +106,10 @@ class FakeEngine(Events):
 
     def configure(self, config: Any) -> None:
         self.calls.append(("configure", config))
+        if self.holds:
+            self.busy, self.state = True, "rereading"
+        else:
+            self.configured.emit(config)
 
     def send(self, prompt: str) -> None:
         self.calls.append(("send", prompt))
@@ -115,6 +121,7 @@ class FakeEngine(Events):
 
     def new_chat(self) -> None:
         self.calls.append(("new_chat",))
+        self.holds = False
 
     def stop(self) -> None:
         self.calls.append(("stop",))
@@ -143,6 +150,16 @@ class FakeEngine(Events):
         """Part of the prompt is read."""
         self.steps.append(PrefillStep(done, total, synthetic.snapshot(self.tokens + done)))
 
+    def play_reread(self, done: int | None = None) -> None:
+        """Part of the conversation, or all of it, is read again for the setting told last."""
+        self.started.emit("reread")
+        self.steps.append(
+            PrefillStep(done or self.tokens, self.tokens, synthetic.snapshot(done or self.tokens))
+        )
+        if done is None:
+            self.busy, self.state = False, "idle"
+            self.configured.emit(next(call[1] for call in reversed(self.calls) if call[0] == "configure"))
+
     def play_text(self, text: str, count: int = 1) -> None:
         """Tokens of a reply; the text comes with the first."""
         self.state = "generating"
@@ -154,6 +171,7 @@ class FakeEngine(Events):
     def play_finished(self, text: str, reason: str = "stop", new: int = 142) -> FinishedStep:
         """The end of a reply, by signal and in the steps."""
         self.busy, self.state = False, "idle"
+        self.holds = True
         step = FinishedStep(reason, text, 40, new, 0.3, (new - 1) / 14.1, synthetic.snapshot(self.tokens))
         self.steps.append(step)
         self.finished.emit(step)

@@ -1,16 +1,23 @@
 """Picking a method and a preset, seeing what it will take, applying it."""
 
 import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QSlider
 from pytestqt.qtbot import QtBot
 
-from studio.ui import cache_panel
+from studio.ui import standing_row
+from studio.ui.applying import Standing
 from studio.ui.cache_panel import CachePanel, shapes_of
-from studio.ui.controls import Segments, ValueSlider
+from studio.ui.fields import ValueSlider
+from studio.ui.icons import IconButton
+from studio.ui.preset_box import CUSTOM
 from tests.studio import synthetic
 from tests.studio.ui.conftest import METHODS
 from tests.studio.ui.fake_cache import FakeConfig
 from tests.studio.ui.fake_engine import STARTER
-from veloxquant_mlx.config import SlotShape
+from tests.studio.ui.test_form import move
+from veloxquant_mlx.config import KVCacheConfig, SlotShape, methods
+from veloxquant_mlx.steps import PrefillStep
 from veloxquant_mlx.telemetry import CacheSnapshot
 
 
@@ -18,20 +25,42 @@ from veloxquant_mlx.telemetry import CacheSnapshot
 def panel(qtbot: QtBot) -> CachePanel:
     made = CachePanel()
     qtbot.addWidget(made)
-    made.resize(292, 500)
+    made.resize(292, 560)
     made.show()
     made.set_methods(METHODS)
     return made
 
 
+def slider(panel: CachePanel) -> QSlider:
+    control = panel._forms["fake"].control("fake_bits")
+    assert isinstance(control, ValueSlider)
+    return control.slider
+
+
 def drag(panel: CachePanel, position: int) -> None:
-    slider = panel._forms["fake"].control("fake_bits")
-    assert isinstance(slider, ValueSlider)
-    slider.slider.setValue(position)
+    slider(panel).setValue(position)
+
+
+def choose(panel: CachePanel, preset: str) -> None:
+    """As a click into the list does."""
+    panel.preset_box.setCurrentText(preset)
+    panel.preset_box.activated.emit(panel.preset_box.currentIndex())
 
 
 def said(panel: CachePanel) -> str:
-    return panel._effect.text()
+    return panel.row.words.text()
+
+
+def use(panel: CachePanel, config: KVCacheConfig | None = None) -> None:
+    """As when the engine took over what the controls stand for."""
+    panel.set_standing(Standing(config or panel.config()))
+
+
+def asked(panel: CachePanel) -> list[object]:
+    """What the panel asks to be applied from now on."""
+    told: list[object] = []
+    panel.apply_requested.connect(told.append)
+    return told
 
 
 def test_before_the_methods_it_waits_quietly(qtbot: QtBot) -> None:
@@ -39,27 +68,28 @@ def test_before_the_methods_it_waits_quietly(qtbot: QtBot) -> None:
     qtbot.addWidget(made)
     made.show()
     assert made.config() is None
-    assert not made.apply_button.isVisible()
+    assert not made.preset_box.isVisible()
     made.set_model(None, None)
     made.set_snapshot(None)
     made.set_methods(METHODS)
-    assert made.apply_button.isVisible()
+    assert made.preset_box.isVisible()
 
 
 def test_the_first_preset_comes_up_and_a_drag_makes_it_custom(panel: CachePanel) -> None:
     assert panel.config() == FakeConfig.preset("Small")
     assert panel.preset_box.currentText() == "Small"
     drag(panel, 4)
-    assert panel.preset_box.currentText() == cache_panel.CUSTOM
+    assert panel.preset_box.currentText() == CUSTOM
     drag(panel, 3)
     assert panel.preset_box.currentText() == "Plain"
-    assert panel.preset_box.findText(cache_panel.CUSTOM) < 0
+    assert panel.preset_box.findText(CUSTOM) < 0
 
 
 def test_choosing_a_preset_moves_the_controls(panel: CachePanel) -> None:
-    panel.preset_box.setCurrentText("Plain")
-    panel.preset_box.activated.emit(panel.preset_box.currentIndex())
+    told = asked(panel)
+    choose(panel, "Plain")
     assert panel.config() == FakeConfig()
+    assert told == [FakeConfig()], "choosing is letting go"
 
 
 def test_prediction_without_a_model_is_an_example(panel: CachePanel) -> None:
@@ -102,57 +132,145 @@ def test_no_slots_make_no_figures(panel: CachePanel) -> None:
     assert "Nothing compressed yet" in panel.figures.running.text()
 
 
-def test_applying_and_when_it_takes_effect(qtbot: QtBot, panel: CachePanel) -> None:
-    asked: list[object] = []
-    panel.apply_requested.connect(asked.append)
-    assert panel.apply_button.isEnabled() and said(panel) == cache_panel.FIRST
-    panel.apply_button.click()
-    assert asked == [panel.config()]
-    panel.set_applied(FakeConfig.preset("Small"))
-    assert not panel.apply_button.isEnabled() and said(panel) == cache_panel.SET
-    panel.set_in_use()
-    assert said(panel) == cache_panel.IN_USE
-    drag(panel, 5)
-    assert panel.apply_button.isEnabled()
-    assert said(panel) == (
-        "Takes effect with the next message: the conversation is read again through the new cache."
-    )
-    panel.apply_button.click()
-    config = panel.config()
-    assert config is not None
-    panel.set_applied(config)
-    assert said(panel) == cache_panel.WAITING
-    panel.set_in_use()
-    assert said(panel) == cache_panel.IN_USE
+def test_the_models_context_has_a_figure_of_its_own(panel: CachePanel) -> None:
+    panel.set_model(shapes_of(STARTER), 8192)
+    assert panel.figures.full.text() == "23.6 MB when its context of 8,192 is full"
+    panel.set_model(shapes_of(STARTER), 2048)
+    assert panel.figures.full.text() == "", "the other line says it already"
 
 
-def test_what_cannot_be_is_not_applied(panel: CachePanel) -> None:
-    form = panel._forms["fake"]
-    form.problem.emit("Group must not be larger than the window.")
-    assert not panel.apply_button.isEnabled()
-    assert said(panel) == "Group must not be larger than the window."
-    panel.apply()
-    form.problem.emit("")
-    assert panel.apply_button.isEnabled()
+def test_a_drag_shows_at_once_and_applies_when_it_is_let_go(qtbot: QtBot, panel: CachePanel) -> None:
+    use(panel)
+    panel.set_model(shapes_of(STARTER), 8192)
+    told, ghosts = asked(panel), list[object]()
+    panel.predicted.connect(ghosts.append)
+    panel.set_talking()
+    hand, y = slider(panel), slider(panel).height() // 2
+    left = 7 + (hand.width() - 14) // 7
+    qtbot.mousePress(hand, Qt.MouseButton.LeftButton, pos=QPoint(left, y))
+    move(hand, QPoint(hand.width() - 7, y))
+    assert panel.figures.bits.text() == "8 bits" and told == []
+    assert ghosts[-1] == panel.config() == FakeConfig(fake_bits=8)
+    assert said(panel) == "Let go to use this: the conversation is read again."
+    assert not panel.row.apply_button.isVisible()
+    qtbot.mouseRelease(hand, Qt.MouseButton.LeftButton, pos=QPoint(hand.width() - 7, y))
+    assert told == [FakeConfig(fake_bits=8)]
+    use(panel)
+    assert ghosts[-1] is None and said(panel) == standing_row.IN_USE
 
 
-def test_a_preset_leads_out_of_what_cannot_be(panel: CachePanel) -> None:
-    form = panel._forms["fake"]
-    form.set_config(FakeConfig(fake_window=16))
-    segments = form.control("fake_group").findChild(Segments)
-    assert isinstance(segments, Segments)
-    segments.set_value(64)
-    segments.chosen.emit(64)
-    assert form.note("fake_group") and not panel.apply_button.isEnabled()
-    panel.preset_box.setCurrentText("Plain")
-    panel.preset_box.activated.emit(panel.preset_box.currentIndex())
-    assert form.note("fake_group") == "" and panel.apply_button.isEnabled()
-    assert segments.value() == 32
+def test_what_reading_again_takes_is_predicted_in_seconds(panel: CachePanel) -> None:
+    use(panel)
+    panel.set_talking()
+    panel.set_speed(150.0)
+    panel.set_snapshot(synthetic.snapshot(3000))
+    drag(panel, 7)
+    assert said(panel) == "Let go to use this: 3,000 tokens are read again, about 20 s predicted."
+
+
+def test_keys_apply_after_a_pause(qtbot: QtBot, panel: CachePanel) -> None:
+    use(panel)
+    told = asked(panel)
+    qtbot.keyClick(slider(panel), Qt.Key.Key_Right)
+    qtbot.keyClick(slider(panel), Qt.Key.Key_Right)
+    assert told == []
+    qtbot.waitUntil(lambda: told == [FakeConfig(fake_bits=4)])
+
+
+def test_where_a_setting_stands_is_said(panel: CachePanel) -> None:
+    small, other = FakeConfig.preset("Small"), FakeConfig()
+    row = panel.row
+    use(panel)
+    assert said(panel) == standing_row.SET and not row.apply_button.isVisible()
+    panel.set_talking()
+    assert said(panel) == standing_row.IN_USE
+    choose(panel, "Plain")
+    panel.set_standing(Standing(small, None, other))
+    assert said(panel) == standing_row.QUEUED and row.cancel_button.isVisible()
+    panel.set_standing(Standing(small, other))
+    assert said(panel) == standing_row.APPLYING and not row.bar.isVisible()
+    panel.set_progress(PrefillStep(512, 2048, synthetic.snapshot(512)))
+    assert said(panel) == "Reading the conversation again through this cache: 512 of 2,048 tokens."
+    assert row.bar.isVisible() and row.bar.value() == 250
+    panel.set_standing(Standing(small))
+    assert said(panel) == "Not in use: Fake Small goes on. Apply: the conversation is read again."
+    assert row.apply_button.isVisible() and not row.cancel_button.isVisible() and not row.bar.isVisible()
+
+
+def test_cancel_and_apply_are_asked_for(qtbot: QtBot, panel: CachePanel) -> None:
+    use(panel)
+    panel.set_talking()
+    choose(panel, "Plain")
+    panel.set_standing(Standing(FakeConfig.preset("Small"), FakeConfig()))
+    with qtbot.waitSignal(panel.cancel_requested):
+        qtbot.mouseClick(panel.row.cancel_button, Qt.MouseButton.LeftButton)
+    panel.set_standing(Standing(FakeConfig.preset("Small")))
+    told = asked(panel)
+    qtbot.mouseClick(panel.row.apply_button, Qt.MouseButton.LeftButton)
+    assert told == [FakeConfig()]
+
+
+def test_without_apply_on_release_the_button_applies(qtbot: QtBot, panel: CachePanel) -> None:
+    use(panel)
+    told = asked(panel)
+    panel.menu.at_once.setChecked(False)
+    qtbot.keyClick(slider(panel), Qt.Key.Key_End)
+    qtbot.waitUntil(lambda: not panel._pause.isActive())
+    assert told == [] and panel.row.apply_button.isVisible()
+    qtbot.mouseClick(panel.row.apply_button, Qt.MouseButton.LeftButton)
+    assert told == [FakeConfig(fake_bits=8)]
+
+
+def test_changes_are_taken_back_and_made_again_by_keys(qtbot: QtBot, panel: CachePanel) -> None:
+    use(panel)
+    choose(panel, "Plain")
+    qtbot.keyClick(slider(panel), Qt.Key.Key_End)
+    qtbot.waitUntil(lambda: not panel._pause.isActive())
+    qtbot.keyClick(slider(panel), Qt.Key.Key_Home)
+    qtbot.waitUntil(lambda: not panel._pause.isActive())
+    told = asked(panel)
+    panel.activateWindow()
+    entry = panel._forms["fake"].control("fake_bits").entry  # type: ignore[union-attr]
+    entry.setFocus()
+    bits = []
+    for _ in range(3):
+        qtbot.keyClick(entry, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        bits.append(panel.config().fake_bits)  # type: ignore[union-attr]
+    assert bits == [8, 4, 2]
+    assert [config.fake_bits for config in told] == bits  # type: ignore[attr-defined]
+    assert not panel.menu.undo.isEnabled() and panel.menu.redo.isEnabled()
+    panel.menu.redo.trigger()
+    assert panel.config() == FakeConfig()
+
+
+def test_undo_leads_back_over_a_change_of_method(panel: CachePanel) -> None:
+    panel.set_methods(METHODS | {"plain": methods()["plain"]})
+    use(panel)
+    first = panel.config()
+    panel.method_box.setCurrentIndex(1)
+    assert panel.config() == KVCacheConfig("plain")
+    panel.menu.undo.trigger()
+    assert panel.config() == first and panel.method_box.currentData() == "fake"
+
+
+def test_reset_goes_back_to_the_preset_chosen_last(qtbot: QtBot, panel: CachePanel) -> None:
+    use(panel)
+    assert panel.menu.reset.text() == "Reset to Small" and not panel.menu.reset.isEnabled()
+    choose(panel, "Plain")
+    drag(panel, 7)
+    button = next(b for b in panel.findChildren(IconButton) if b.accessibleName() == "Reset to Plain")
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert panel.config() == FakeConfig()
+    assert panel.preset_box.currentText() == "Plain" and not button.isEnabled()
 
 
 def test_the_plan_is_said(panel: CachePanel) -> None:
     panel.set_plan(synthetic.plan(30))
     assert panel.figures.plan.text() == "All 30 slots compressed."
+    assert panel.figures.plan.isHidden(), "nothing is left out"
+    panel.set_plan(synthetic.plan(30, frozenset({1})))
+    assert panel.figures.plan.text().startswith("29 of 30 slots")
+    assert not panel.figures.plan.isHidden()
     panel.set_plan(None)
     assert panel.figures.plan.text() == ""
 

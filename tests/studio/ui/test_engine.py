@@ -205,21 +205,55 @@ def test_regenerate_answers_once_more(qtbot: QtBot, ready: Engine, notes: Notes)
     assert end.args[0].prompt_tokens == first.prompt_tokens
 
 
-def test_a_new_setting_reads_the_conversation_again(qtbot: QtBot, engine: Engine, folder: Path) -> None:
-    engine.configure(SKVQ)
-    engine.load(str(folder))
-    first = answer(qtbot, engine, "the first message of a conversation of two")
+def test_a_new_setting_reads_the_conversation_again(qtbot: QtBot, ready: Engine, notes: Notes) -> None:
+    first = answer(qtbot, ready, "the first message of a conversation of two")
     assert first.snapshot.counted.codes > 0
-    with qtbot.waitSignal(engine.plan_changed, timeout=LONG) as changed:
-        engine.configure(PLAIN)
-    assert changed.args[0].replaced == 3
-    engine.drain()
-    second = answer(qtbot, engine, "more")
+    held = first.prompt_tokens + first.reply_tokens
+    ready.drain()
+    notes.told.clear()
+    with qtbot.waitSignal(ready.configured, timeout=LONG) as done:
+        ready.configure(PLAIN)
+    idle(qtbot, ready)
+    assert done.args == [PLAIN]
+    assert notes.names() == ["state_changed", "started", "plan_changed", "configured", "state_changed"]
+    assert notes.of("started") == [("reread",)]
+    assert notes.of("state_changed") == [("rereading",), ("idle",)]
+    assert notes.of("plan_changed")[0][0].replaced == 3
+    steps = ready.drain()
+    assert {type(step) for step in steps} == {PrefillStep}
+    assert (steps[-1].snapshot.tokens, steps[-1].snapshot.counted.codes) == (held, 0)
+    second = answer(qtbot, ready, "more")
     assert second.snapshot.counted.codes == 0
-    # Message, reply and new message are all read: more than the first message and the new one.
-    assert second.prompt_tokens > first.prompt_tokens + 10
-    prefill = [step for step in engine.drain() if isinstance(step, PrefillStep)]
-    assert prefill[0].total == second.prompt_tokens
+    assert second.prompt_tokens < first.prompt_tokens, "only the new message is read"
+
+
+def test_a_setting_before_the_first_message_is_just_noted(qtbot: QtBot, ready: Engine, notes: Notes) -> None:
+    notes.told.clear()
+    with qtbot.waitSignal(ready.configured, timeout=LONG):
+        ready.configure(PLAIN)
+    assert notes.names() == ["plan_changed", "configured"]
+    assert ready.drain() == []
+    assert answer(qtbot, ready).snapshot.counted.codes == 0
+
+
+def test_reading_again_can_be_cancelled(
+    qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(qtbot, ready, "word " * 200)
+    held = Gate(session_module.prefill, lambda step: step.snapshot.tokens == 256)
+    monkeypatch.setattr(session_module, "prefill", held)
+    ready.configure(PLAIN)
+    qtbot.waitUntil(held.reached, timeout=LONG)
+    qtbot.waitUntil(lambda: ready.state == "rereading", timeout=LONG)
+    assert ready.busy
+    ready.stop()
+    with qtbot.waitSignal(ready.cancelled, timeout=LONG) as where:
+        held.open()
+    assert where.args == ["cache"]
+    idle(qtbot, ready)
+    assert len(notes.of("configured")) == 1, "only the one of the fixture"
+    again = answer(qtbot, ready, "more")
+    assert again.snapshot.counted.codes > 0, "the old cache goes on"
 
 
 def test_a_new_chat_forgets(qtbot: QtBot, ready: Engine) -> None:

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QComboBox
 from pytestqt.qtbot import QtBot
 
+from studio.ui import standing_row
 from studio.ui import window as window_module
 from studio.ui.message import Reply
 from studio.ui.theme import Scheme, apply_theme
@@ -15,6 +16,7 @@ from studio.ui.window import MainWindow
 from tests.studio.ui.conftest import METHODS
 from tests.studio.ui.fake_cache import FakeConfig
 from tests.studio.ui.fake_engine import MODELS, STARTER, FakeEngine
+from veloxquant_mlx.config import SlotShape
 
 
 def say(window: MainWindow, engine: FakeEngine, text: str = "Why?") -> None:
@@ -104,18 +106,151 @@ def test_the_end_may_come_by_signal_alone(loaded: MainWindow, engine: FakeEngine
     assert reply(loaded).text() == "Because."
 
 
-def test_a_setting_changed_in_between(loaded: MainWindow, engine: FakeEngine) -> None:
-    say(loaded, engine)
+def talked(window: MainWindow, engine: FakeEngine, tokens: int = 900) -> None:
+    """A finished reply: there is a conversation to read again."""
+    say(window, engine)
+    engine.play_prefill(400, 500)
+    engine.tokens = tokens - 1
+    engine.play_text("Because.")
     engine.play_finished("Because.")
+    window.tick()
+
+
+def configured(engine: FakeEngine) -> list[object]:
+    return [call[1] for call in engine.calls if call[0] == "configure"]
+
+
+def choose(window: MainWindow, config: FakeConfig) -> None:
+    """The person lets go of a control."""
+    window.cache.set_config(config)
+    window.cache._settle()
+
+
+def test_a_setting_is_let_go_and_the_conversation_read_again(loaded: MainWindow, engine: FakeEngine) -> None:
+    talked(loaded, engine)
+    old = loaded.charts.history
+    rows, marks = len(old), old.turn_marks
+    choose(loaded, FakeConfig(fake_bits=7))
+    assert configured(engine)[-1] == FakeConfig(fake_bits=7)
+    loaded.chat.prompt.set_text("Next")
+    assert not loaded.chat.prompt.button.isEnabled(), "messages wait until it is read"
+    engine.play_reread(256)
+    loaded.tick()
+    assert loaded.cache.row.words.text() == (
+        "Reading the conversation again through this cache: 256 of 900 tokens."
+    )
+    assert loaded.cache.row.bar.value() == round(256 / 0.9)
+    assert len(loaded.charts.history) == 1, "the charts follow the new cache"
+    engine.play_reread()
+    assert loaded.top.cache_chip.whole_text() == "Fake Custom"
+    assert loaded.cache.row.words.text() == standing_row.IN_USE
+    assert loaded.chat.prompt.button.isEnabled()
+    assert len(loaded.charts.history) == 2 and loaded.charts.history.turn_marks == marks
+    assert len(old) == rows
+    assert [m.text() for m in loaded.chat._messages if isinstance(m, Reply)] == ["Because."]
+    loaded.tick()
+    assert not loaded.timer.isActive()
+
+
+def test_reading_again_is_cancelled_from_the_panel(
+    qtbot: QtBot, loaded: MainWindow, engine: FakeEngine
+) -> None:
+    talked(loaded, engine)
+    history, snapshot = loaded.charts.history, loaded.flow.snapshot
+    choose(loaded, FakeConfig(fake_bits=7))
+    engine.play_reread(256)
+    loaded.tick()
+    qtbot.mouseClick(loaded.cache.row.cancel_button, Qt.MouseButton.LeftButton)
+    assert engine.names()[-1] == "stop"
+    engine.busy, engine.state = False, "idle"
+    engine.cancelled.emit("cache")
+    assert loaded.charts.history is history and loaded.flow.snapshot == snapshot
+    assert loaded.cache.row.words.text().startswith("Not in use: Fake Small goes on.")
+    assert loaded.cache.config() == FakeConfig(fake_bits=7), "the controls stay"
+    assert loaded.top.cache_chip.whole_text() == "Fake Small"
+    qtbot.mouseClick(loaded.cache.row.apply_button, Qt.MouseButton.LeftButton)
+    assert configured(engine)[-1] == FakeConfig(fake_bits=7)
+
+
+def test_a_setting_that_fails_leaves_the_old_one(loaded: MainWindow, engine: FakeEngine) -> None:
+    talked(loaded, engine)
+    history = loaded.charts.history
+    choose(loaded, FakeConfig(fake_bits=7))
+    engine.play_reread(256)
+    engine.play_failed("cache", "Heads of 80 channels cannot be split; choose another.")
+    assert loaded.cache.notice.sentence == "Heads of 80 channels cannot be split; choose another."
+    assert loaded.charts.history is history and not loaded.flow.active
+    assert loaded.cache.row.words.text().startswith("Not in use: Fake Small goes on.")
+
+
+def test_during_a_reply_a_setting_waits_and_the_newest_wins(loaded: MainWindow, engine: FakeEngine) -> None:
+    say(loaded, engine)
+    engine.play_text("Because")
+    loaded.tick()
+    count = len(configured(engine))
+    choose(loaded, FakeConfig(fake_bits=6))
+    choose(loaded, FakeConfig(fake_bits=7))
+    assert len(configured(engine)) == count
+    assert loaded.cache.row.words.text() == standing_row.QUEUED
+    engine.play_finished("Because.")
+    assert configured(engine)[count:] == [FakeConfig(fake_bits=7)]
+    engine.play_reread()
+    assert loaded.cache.row.words.text() == standing_row.IN_USE
+
+
+def test_a_queued_setting_can_be_dropped(qtbot: QtBot, loaded: MainWindow, engine: FakeEngine) -> None:
+    say(loaded, engine)
+    engine.play_text("Because")
+    choose(loaded, FakeConfig(fake_bits=6))
+    qtbot.mouseClick(loaded.cache.row.cancel_button, Qt.MouseButton.LeftButton)
+    assert "stop" not in engine.names(), "the reply goes on"
+    count = len(configured(engine))
+    engine.play_finished("Because.")
+    assert len(configured(engine)) == count
+
+
+def test_a_new_setting_replaces_the_one_being_read(loaded: MainWindow, engine: FakeEngine) -> None:
+    talked(loaded, engine)
+    history = loaded.charts.history
+    choose(loaded, FakeConfig(fake_bits=6))
+    engine.play_reread(256)
+    choose(loaded, FakeConfig(fake_bits=7))
+    assert engine.names()[-1] == "stop", "the first is given up"
+    engine.cancelled.emit("cache")
+    assert configured(engine)[-2:] == [FakeConfig(fake_bits=6), FakeConfig(fake_bits=7)]
+    assert loaded.charts.history is history
+    engine.play_reread()
+    assert loaded.cache.row.words.text() == standing_row.IN_USE
+
+
+def test_a_new_chat_while_reading_again_keeps_the_setting(loaded: MainWindow, engine: FakeEngine) -> None:
+    talked(loaded, engine)
+    choose(loaded, FakeConfig(fake_bits=6))
+    engine.play_reread(256)
+    loaded.new_chat()
+    engine.busy, engine.state = False, "idle"
+    engine.cancelled.emit("cache")
+    assert configured(engine)[-1] == FakeConfig(fake_bits=6)
+    assert loaded.cache.row.words.text() == standing_row.SET
+    assert loaded.chat.is_empty() and not loaded.flow.active and len(loaded.charts.history) == 0
+    talked(loaded, engine)
+    assert reply(loaded).text() == "Because."
+
+
+def test_the_ghost_moves_with_the_hand_and_goes_with_it(loaded: MainWindow, engine: FakeEngine) -> None:
+    talked(loaded, engine, 900)
+    areas = loaded.charts.panel.memory._areas
+    assert areas.ghost is None
     loaded.cache.set_config(FakeConfig(fake_bits=7))
-    loaded.cache.apply_button.click()
-    assert engine.calls[-1] == ("configure", FakeConfig(fake_bits=7))
-    assert loaded.top.cache_chip.whole_text() == "Fake custom"
-    loaded.regenerate()
-    assert engine.names()[-1] == "regenerate"
-    engine.started.emit("regenerate")
-    engine.play_finished("Since.")
-    assert [m.text() for m in loaded.chat._messages if isinstance(m, Reply)] == ["Since."]
+    ghost = areas.ghost
+    shape = SlotShape(3, 64, 64)
+    assert ghost[-1].tolist() == [900, 30 * FakeConfig(fake_bits=7).predict(900, shape).total]
+    for tokens, taken in ghost:
+        assert taken == 30 * FakeConfig(fake_bits=7).predict(int(tokens), shape).total
+    loaded.cache.set_config(FakeConfig(fake_bits=8))
+    assert areas.ghost[-1, 1] > ghost[-1, 1]
+    loaded.cache.set_config(FakeConfig.preset("Small"))
+    assert areas.ghost is None
 
 
 def test_a_new_chat_during_a_reply_drops_its_last_steps(loaded: MainWindow, engine: FakeEngine) -> None:
@@ -216,7 +351,7 @@ def test_nothing_is_cut_off(
     loaded.models.show_error("A sentence that is long enough to be wrapped into three lines or so.", "x")
     qtbot.waitUntil(lambda: (loaded.width(), loaded.height()) == size)
     edge = loaded.rect()
-    for panel in (loaded.models, loaded.chat.prompt, loaded.cache.apply_button, loaded.charts, loaded.status):
+    for panel in (loaded.models, loaded.chat.prompt, loaded.cache.row, loaded.charts, loaded.status):
         corner = panel.mapTo(loaded, panel.rect().bottomRight())
         assert edge.contains(corner), panel
 

@@ -13,8 +13,8 @@ LONG = 20_000
 """Milliseconds to wait for something that takes a few; only a failing test waits that long."""
 
 SIGNALS = (
-    "methods_ready", "models_found", "progress", "loaded", "unloaded", "plan_changed", "started", "finished",
-    "failed", "exported", "cancelled", "state_changed",
+    "methods_ready", "models_found", "progress", "loaded", "unloaded", "plan_changed", "configured",
+    "started", "finished", "failed", "exported", "cancelled", "state_changed",
 )  # fmt: skip
 
 
