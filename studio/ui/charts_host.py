@@ -3,17 +3,25 @@
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from studio.ui import parts
 from studio.ui.theme import scheme_now
+from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
 
 class ChartsHost(QFrame):
     """Keeps the History and hands it to the charts panel once that is there."""
+
+    slot_selected = Signal(object)
+    """The slot the person picked in a view, or None."""
+    saved = Signal(str)
+    """Path of a view that was saved."""
+    save_failed = Signal(str)
+    """Why one was not, in one sentence."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -26,12 +34,13 @@ class ChartsHost(QFrame):
         self._aside: Any = None
         self._plan: Plan | None = None
         self._waiting = ""
+        self._method: type[KVCacheConfig] | None = None
         self._column = QVBoxLayout(self)
         parts.margins(self._column, 0, 0, 0, 0, 0)
 
     def sizeHint(self) -> QSize:
         """The height the charts were drawn for."""
-        return QSize(800, 262)
+        return QSize(800, 284)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Once the window is on the screen, the rest may come."""
@@ -51,7 +60,10 @@ class ChartsHost(QFrame):
         self._column.addWidget(self.panel)
         self.panel.set_history(self.history)
         self.follow_palette()
+        for told in ("slot_selected", "saved", "save_failed"):
+            getattr(self.panel, told).connect(getattr(self, told))
         self.panel.set_plan(self._plan)
+        self.panel.set_method(self._method)
         if self._waiting:
             self.panel.set_waiting(self._waiting)
 
@@ -99,6 +111,12 @@ class ChartsHost(QFrame):
         self._plan = plan
         if self.panel is not None:
             self.panel.set_plan(plan)
+
+    def set_method(self, method: type[KVCacheConfig] | None) -> None:
+        """The method the next reply goes through."""
+        self._method = method
+        if self.panel is not None:
+            self.panel.set_method(method)
 
     def set_waiting(self, words: str) -> None:
         """What the charts say while nothing is compressed yet, without a full stop."""

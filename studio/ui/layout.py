@@ -31,7 +31,7 @@ def rows(above: QWidget, below: QWidget) -> QSplitter:
     splitter.addWidget(below)
     splitter.setStretchFactor(0, 3)
     splitter.setStretchFactor(1, 2)
-    splitter.setSizes([492, 246])
+    splitter.setSizes([462, 276])
     return splitter
 
 

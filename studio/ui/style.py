@@ -79,6 +79,13 @@ QToolButton[role="icon"]:hover { background: $raised; }
 QToolButton[role="icon"]:pressed { background: $line; }
 QToolButton[role="icon"]:focus { border: 2px solid $accent; padding: 0; }
 QToolButton::menu-indicator { image: none; }
+QToolButton[role="more"] {
+    background: transparent; border: 1px solid transparent; color: $muted; padding: 0 5px; min-height: 14px;
+    border-radius: 4px;
+}
+QToolButton[role="more"]:hover { background: $raised; color: $text; }
+QToolButton[role="more"]:focus { border: 1px solid $accent; padding: 0 5px; }
+QToolButton[role="more"]:disabled { color: $faint; }
 
 QComboBox {
     background: $raised; border: 1px solid $line; border-radius: 6px; padding: 4px 8px; min-height: 18px;

@@ -89,6 +89,8 @@ class MainWindow(QMainWindow):
         self.top.cache_chip.clicked.connect(self.cache.method_box.setFocus)
         self.top.new_button.clicked.connect(self.new_chat)
         self.top.export_button.clicked.connect(self.export)
+        self.charts.saved.connect(lambda path: self.chat.notice.show_note(f"View saved to {path}"))
+        self.charts.save_failed.connect(lambda sentence: self.chat.notice.show_error(sentence, ""))
 
     def _wire_engine(self) -> None:
         engine = self.engine
@@ -289,6 +291,7 @@ class MainWindow(QMainWindow):
         if kind != REREAD:
             self.cache.set_talking()
         config = self.applying.standing.running or self.applying.standing.in_use
+        self.charts.set_method(None if config is None else type(config))
         if self._plan is not None and self._plan.idle:
             self.charts.set_waiting(self._plan.sentence.rstrip("."))
         elif config is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 from studio.ui.charts.ink import STACK, Ink
-from veloxquant_mlx.telemetry import KIND_LABELS, ByteCount
+from veloxquant_mlx.telemetry import KIND_LABELS, ByteCount, LayerStats
 
 
 def mega(count: float) -> str:
@@ -23,6 +23,11 @@ def fine(count: float) -> str:
 def parts(counted: ByteCount) -> list[tuple[str, int]]:
     """The kinds that hold bytes, from the top of the stack down."""
     return [(kind, getattr(counted, kind)) for kind in reversed(STACK) if getattr(counted, kind)]
+
+
+def brief(layer: LayerStats) -> str:
+    """A slot's bytes against 16 bits."""
+    return f"{mega(layer.counted.total)} of {fine(layer.reference_bytes)} counted"
 
 
 def sentence(counted: ByteCount, resident: float, reference: float) -> str:

@@ -1,36 +1,76 @@
-"""The frame around a chart: its title and words above, the chart or a sentence in its place, a line below."""
+"""The frame around a view: title and words above, the view or a sentence in its place, a line below."""
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+from collections.abc import Iterable, Sequence
 
-from studio.ui.charts.plot import QuietPlot
+from PySide6.QtCore import QPoint, QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QAction,
+    QColor,
+    QContextMenuEvent,
+    QFocusEvent,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+)
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QStackedLayout, QToolButton, QVBoxLayout, QWidget
+
+from studio.ui.charts.scene import Scene
 from studio.ui.parts import Elided, label, margins
+from studio.ui.theme import Scheme, tokens_for
+
+Table = tuple[Sequence[str], Iterable[Sequence[object]]]
+"""Column names, each with its unit, and rows of plain values."""
+
+SAVED_AS = {"png": "Picture (PNG)…", "svg": "Drawing (SVG)…", "csv": "Figures (CSV)…"}
 
 
 class ChartFrame(QWidget):
-    """Holds one plot. Words are plain text; nothing here knows what is drawn."""
+    """One view with its menu, and a ``key`` to its colours where it has its own.
 
-    def __init__(self, title: str, unit: str, plot: QuietPlot) -> None:
+    Words are plain text; what is drawn is for the subclass to know.
+    """
+
+    save_requested = Signal(str)
+    """``png``, ``svg`` or ``csv``."""
+
+    def __init__(self, title: str, unit: str, body: QWidget, key: QWidget | None = None) -> None:
         super().__init__()
+        self.title = title
+        self.scheme = Scheme.Dark
+        self._ringed = False
         self.setAccessibleName(title)
-        self._title, self._unit = label(title, "strong"), label(unit, "small")
-        self._words = Elided()
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setProperty("text-role", "small")
+        self._title, self._unit, self._words = label(title, "strong"), _line(unit), _line()
         self._words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._sentence = label("", "lead", wrap=True)
         self._sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._detail = label("", "small", wrap=True)
-        self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._detail = _line()
         self._detail.hide()
+        self.more = QToolButton()
+        self.more.setText("⋯")
+        self.more.setProperty("role", "more")
+        self.more.setAccessibleName(f"Save {title}")
+        self.more.setToolTip("Save this view as a picture, a drawing or a table")
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.more.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.menu = QMenu(self)
+        self.menu.setAccessibleName(f"Save {title}")
+        for kind, words in SAVED_AS.items():
+            action = QAction(words, self.menu)
+            action.setData(kind)
+            self.menu.addAction(action)
+        self.menu.triggered.connect(lambda action: self.save_requested.emit(action.data()))
+        self.more.setMenu(self.menu)
         head = QHBoxLayout()
         margins(head, 0, 0, 0, 0, 8)
         head.addWidget(self._title)
         head.addWidget(self._unit)
-        head.addStretch(1)
-        head.addWidget(self._words, 8)
+        head.addWidget(self._words, 1)
+        if key is not None:
+            head.addWidget(key)
+        head.addWidget(self.more)
         self._body = QStackedLayout()
-        self._body.addWidget(plot)
+        self._body.addWidget(body)
         # Words are as high as their lines: what is left is shared above and below.
         middle = QWidget()
         around = QVBoxLayout(middle)
@@ -44,6 +84,8 @@ class ChartFrame(QWidget):
         column.addLayout(head)
         column.addLayout(self._body, 1)
         column.addWidget(self._detail)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.menu.setEnabled(False)
 
     @property
     def words(self) -> str:
@@ -52,33 +94,81 @@ class ChartFrame(QWidget):
 
     @property
     def empty(self) -> str:
-        """The sentence shown in place of the chart, or an empty string."""
+        """The sentence shown in place of the view, or an empty string."""
         return self._sentence.text() if self._body.currentIndex() else ""
 
     @property
     def detail(self) -> str:
-        """The line below the chart."""
+        """The line below the view."""
         return self._detail.text()
 
-    def set_head(self, *, title: bool, words: bool) -> None:
-        """Which of the title and the words beside it are said here and not elsewhere on the panel."""
-        self._title.setVisible(title)
-        self._words.setVisible(words)
+    def show_scene(self, scene: Scene) -> None:
+        """Draw a scene."""
+        raise NotImplementedError
+
+    def table(self) -> Table:
+        """The figures behind what is drawn."""
+        raise NotImplementedError
+
+    def set_scheme(self, scheme: Scheme) -> None:
+        """Take on the colours of a scheme."""
+        self.scheme = scheme
+        self.update()
 
     def set_words(self, text: str) -> None:
-        """Words at the right of the title; a screen reader hears them with the chart's name."""
+        """Words at the right of the title; a screen reader hears them with the view's name."""
         if text != self._words.text():
             self._words.setText(text)
             self._words.setToolTip(text)
             self.setAccessibleDescription(text)
 
     def set_empty(self, sentence: str) -> None:
-        """Show a sentence instead of the chart; an empty one shows the chart."""
-        self._sentence.setText(sentence)
-        self._body.setCurrentIndex(1 if sentence else 0)
+        """A sentence instead of the view, which then has nothing to save; an empty one shows the view."""
+        if sentence != self._sentence.text():
+            self._sentence.setText(sentence)
+        if self._body.currentIndex() != bool(sentence):
+            self._body.setCurrentIndex(1 if sentence else 0)
+        self.menu.setEnabled(not sentence)
+        self.more.setEnabled(not sentence)
 
-    def set_detail(self, text: str) -> None:
-        """Words below the chart; none hide the line."""
-        if text != self._detail.text():
+    def set_detail(self, text: str, more: str = "") -> None:
+        """Words below the view; none hide the line. ``more`` is told by the tooltip."""
+        tip = f"{text}. {more}" if more else text
+        if tip != self._detail.toolTip() or text != self._detail.text():
             self._detail.setText(text)
+            self._detail.setToolTip(tip)
             self._detail.setVisible(bool(text))
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if self.menu.isEnabled():
+            self.menu.popup(event.globalPos() or self.mapToGlobal(QPoint(0, 0)))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not self.on_key(Qt.Key(event.key())):
+            super().keyPressEvent(event)
+
+    def on_key(self, key: Qt.Key) -> bool:
+        """Act on a key; False leaves it to others."""
+        return False
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        # A click shows what it chose; the ring is for those who come by keyboard.
+        self._ringed = event.reason() != Qt.FocusReason.MouseFocusReason
+        super().focusInEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self.hasFocus() and self._ringed:
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(tokens_for(self.scheme).accent), 2))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
+            painter.end()
+
+
+def _line(text: str = "") -> Elided:
+    """Small words on one line, shortened where there is no room."""
+    made = Elided(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setProperty("text-role", "small")
+    return made

@@ -24,6 +24,9 @@ class Ink:
         self.text = QColor(self.tokens.text)
         self.muted = QColor(self.tokens.muted)
         self.grid = QPen(QColor(self.tokens.line), 1)
+        faint = QColor(self.tokens.faint)
+        faint.setAlpha(110)
+        self.mark = QPen(faint, 1)
         self.halo = paper
         self.reference = QPen(self.colours["reference"], 1.25)
         self.reference.setDashPattern([4, 3])
@@ -51,25 +54,26 @@ def small(font: QFont) -> QFont:
 
 def _brush(kind: str, colour: QColor, paper: QColor, ratio: float) -> QBrush:
     """A colour with the texture that tells its kind apart in print and for eyes that see no hue."""
+    if kind == "codes":
+        return QBrush(colour)
     side = round(_TILE * ratio)
     tile = QPixmap(side, side)
     hatch = kind == "foreign"
     tile.fill(paper if hatch else colour)
-    if kind != "codes":
-        painter = QPainter(tile)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.scale(ratio, ratio)
-        if hatch:
-            colour = QColor(colour)
-            colour.setAlpha(60)
-            painter.fillRect(QRectF(0, 0, _TILE, _TILE), colour)
-            colour.setAlpha(190)
-            mark = colour
-        else:
-            mark = QColor(0, 0, 0, 70)
-        painter.setPen(QPen(mark, 1))
-        _texture(painter, kind, mark)
-        painter.end()
+    painter = QPainter(tile)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.scale(ratio, ratio)
+    if hatch:
+        colour = QColor(colour)
+        colour.setAlpha(60)
+        painter.fillRect(QRectF(0, 0, _TILE, _TILE), colour)
+        colour.setAlpha(190)
+        mark = colour
+    else:
+        mark = QColor(0, 0, 0, 70)
+    painter.setPen(QPen(mark, 1))
+    _texture(painter, kind, mark)
+    painter.end()
     brush = QBrush(tile)
     brush.setTransform(QTransform.fromScale(1 / ratio, 1 / ratio))
     return brush

@@ -3,43 +3,48 @@
 import math
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QCursor, QFocusEvent, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QToolTip
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtGui import QCursor, QFontMetricsF
+from PySide6.QtWidgets import QHBoxLayout, QToolTip, QWidget
 
 from studio.ui import words
 from studio.ui.charts.bars import WIDEST, Bars
-from studio.ui.charts.figures import sentence, table
-from studio.ui.charts.frame import ChartFrame
+from studio.ui.charts.figures import brief, sentence, table
+from studio.ui.charts.frame import ChartFrame, Table
 from studio.ui.charts.ink import STACK, small
-from studio.ui.charts.memory import NOTHING, WAITING
 from studio.ui.charts.plot import QuietPlot
 from studio.ui.charts.scale import decimal_ticks, limit, tick_words
+from studio.ui.charts.scene import NOTHING, Scene
+from studio.ui.charts.slot_detail import SlotDetail
+from studio.ui.parts import margins, text_scale
 from studio.ui.theme import Scheme
-from veloxquant_mlx.steps import Plan
-from veloxquant_mlx.telemetry import CacheSnapshot, LayerStats
+from veloxquant_mlx.telemetry import BYTE_KINDS, LayerStats
 
 PICK = "Click a slot to read its bytes here"
+DETAIL_WIDTH = 520
+"""Pixels of the detail at 100 % text; it stands beside the bars where they keep as much."""
 _SLOT_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class LayersChart(ChartFrame):
-    """One bar per slot; a click or the arrow keys select one and spell its bytes out below."""
+    """One bar per slot; a click or the arrow keys select one and spell its bytes out."""
 
-    slot_selected = Signal(int)
-    """The position in the model's cache list that the person picked."""
+    slot_selected = Signal(object)
+    """The position in the model's cache list that the person picked, or None."""
 
     def __init__(self) -> None:
         self._plot = QuietPlot()
-        super().__init__("Layers", "MB per slot", self._plot)
+        self._detail_panel = SlotDetail()
+        body = QWidget()
+        row = QHBoxLayout(body)
+        margins(row, 0, 0, 0, 0, 16)
+        row.addWidget(self._plot, 1)
+        row.addWidget(self._detail_panel)
+        super().__init__("Layers", "MB per slot", body)
         self._bars = Bars(self._plot)
         self._plot.addItem(self._bars, ignoreBounds=True)
         self._plot.setAccessibleName("Layers")
-        self._snapshot: CacheSnapshot | None = None
-        self._plan: Plan | None = None
-        self._waiting = WAITING
-        self._ringed = False
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._scene = Scene()
         self._plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._plot.resized.connect(self._arrange)
         self._plot.hovered.connect(self._hover)
@@ -57,70 +62,86 @@ class LayersChart(ChartFrame):
         """The selected slot."""
         return self._bars.selected
 
+    @property
+    def slot_detail(self) -> SlotDetail:
+        """The figures of the selected slot, beside the bars."""
+        return self._detail_panel
+
     def set_scheme(self, scheme: Scheme) -> None:
         """Take on the colours of a scheme."""
+        super().set_scheme(scheme)
         self._plot.scheme = scheme
         self._plot.dress()
         self._arrange()
-
-    def set_plan(self, plan: Plan | None) -> None:
-        """Which slots are replaced and why the others are not; another model's selection is dropped."""
-        if self._plan is None or plan is None or len(plan.slots) != len(self._plan.slots):
-            self.select(None)
-        self._plan = plan
         self._say()
 
-    def draw(self, snapshot: CacheSnapshot | None, waiting: str = WAITING) -> None:
-        """Show a snapshot; ``waiting`` are the words while nothing is compressed."""
-        self._snapshot = snapshot if snapshot is not None and snapshot.tokens and snapshot.layers else None
-        self._waiting = waiting
-        layers = () if self._snapshot is None else self._snapshot.layers
+    def set_alone(self, alone: bool, width: int) -> None:
+        """Whether the view has the panel of a width for itself, and so room for a slot's detail."""
+        wide = round(DETAIL_WIDTH * text_scale())
+        self._detail_panel.setFixedWidth(wide)
+        self._detail_panel.setVisible(alone and width >= 2 * wide)
+        self._say()
+
+    def show_scene(self, scene: Scene) -> None:
+        """Show the slots at a moment."""
+        self._scene = scene
+        layers = scene.layers
         kinds = [[getattr(layer.counted, kind) for kind in STACK] for layer in layers]
         self._bars.take(
             np.array(kinds, np.int64).reshape(-1, len(STACK)),
             np.array([layer.resident_bytes for layer in layers], np.int64),
             np.array([layer.reference_bytes for layer in layers], np.int64),
         )
-        if self._bars.selected is not None and layers and self._bars.selected >= len(layers):
-            self.select(None)
         self.set_empty("" if layers else NOTHING)
         self._arrange()
         self._say()
 
+    def table(self) -> Table:
+        """Every slot's bytes."""
+        names = ["slot", "compressed", "tokens"]
+        names += [f"{kind}, bytes counted" for kind in BYTE_KINDS]
+        names += ["resident, bytes measured", "16 bits, bytes counted"]
+        return names, [
+            [
+                layer.slot, layer.replaced, layer.tokens, *layer.counted.as_dict().values(),
+                layer.resident_bytes, layer.reference_bytes,
+            ]
+            for layer in self._scene.layers
+        ]  # fmt: skip
+
     def _say(self) -> None:
-        """Refresh the words above and below the bars."""
-        snapshot, plan = self._snapshot, self._plan
-        if snapshot is None:
+        """Refresh the words above and below the bars and at their side."""
+        scene, plan = self._scene, self._scene.plan
+        shown, slot = scene.snapshot, self._bars.selected
+        if shown is None:
             partial = plan is not None and plan.replaced < len(plan.slots)
             self.set_words(plan.sentence.rstrip(".") if plan is not None and partial else "")
             self.set_detail("")
             return
         if plan is not None and not plan.replaced:
             self.set_words(plan.sentence.rstrip("."))
-        elif snapshot.ratio is None:
-            self.set_words(self._waiting)
+        elif shown.ratio is None:
+            self.set_words(scene.waiting)
         else:
-            ours, slots = sum(layer.replaced for layer in snapshot.layers), len(snapshot.layers)
+            ours, slots = sum(layer.replaced for layer in shown.layers), len(shown.layers)
             every = words.count(slots, "slot") + " compressed"
             self.set_words(every if ours == slots else f"{ours} of {every}")
-        slot = self._bars.selected
-        if slot is None or slot >= len(snapshot.layers):
+        layer = shown.layers[slot] if slot is not None and slot < len(shown.layers) else None
+        if not self._detail_panel.isHidden():
+            self._detail_panel.show_slot(layer, scene, self._plot.ink)
+            self.set_detail("")
+        elif layer is None:
             self.set_detail(PICK)
-            return
-        layer = snapshot.layers[slot]
-        figures = sentence(layer.counted, layer.resident_bytes, layer.reference_bytes)
-        self.set_detail(". ".join([f"Slot {slot}: {figures}", *self._notes(layer)]))
+        else:
+            figures = sentence(layer.counted, layer.resident_bytes, layer.reference_bytes)
+            self.set_detail("; ".join([f"Slot {layer.slot}: {brief(layer)}", *self._notes(layer)]), figures)
 
     def _notes(self, layer: LayerStats) -> list[str]:
-        """Why a slot is not compressed, or its gauges in words."""
+        """Why a slot is not compressed, or where its frontier is."""
         if not layer.replaced:
-            plan = self._plan
-            known = plan is not None and layer.slot < len(plan.slots)
-            return [
-                f"Not compressed: it {plan.slots[layer.slot].reason}" if plan and known else "Not compressed"
-            ]
+            return [self._scene.reason(layer)]
         frontier = layer.gauges.get("frontier")
-        return [] if frontier is None else [f"Frontier at {int(frontier):,} of {layer.tokens:,} tokens"]
+        return [] if frontier is None else [f"frontier at {int(frontier):,} of {layer.tokens:,}"]
 
     def _arrange(self) -> None:
         """Fit axes and ticks to the slots."""
@@ -133,13 +154,12 @@ class LayersChart(ChartFrame):
         tallest = max(int(totals.max()), int(self._bars.resident.max()), int(self._bars.reference.max()), 1)
         high = limit(tallest * 1.06 / 1e6)
         span = max(float(count), width / WIDEST)
-        label = metrics.horizontalAdvance("0000") * 1.6
-        step = next(s for s in _SLOT_STEPS if s * width / span >= label or s == _SLOT_STEPS[-1])
-        x = [(slot + 0.5, str(slot)) for slot in range(0, count, step)]
         levels = decimal_ticks(high, max(1, min(5, int(height / (metrics.height() * 2)))))
         rise = levels[1] if len(levels) > 1 else high
         self._bars.grid = levels
-        self._plot.set_ticks(x, [(level, tick_words(level, rise)) for level in levels])
+        self._plot.set_ticks(
+            slot_ticks(count, width / span, metrics), [(level, tick_words(level, rise)) for level in levels]
+        )
         # Room for the ring around the first slot and the last.
         pad = 4 * span / width
         self._plot.show_range((-pad, span + pad), (0, high))
@@ -153,10 +173,10 @@ class LayersChart(ChartFrame):
         if slot != self._bars.hover:
             self._bars.hover = slot
             self._bars.update()
-        if slot is None or self._snapshot is None:
+        if slot is None or not self._scene.layers:
             QToolTip.hideText()
             return
-        layer = self._snapshot.layers[slot]
+        layer = self._scene.layers[slot]
         text = table(
             f"Slot {slot}", layer.counted, layer.resident_bytes, layer.reference_bytes,
             self._plot.ink, self._notes(layer),
@@ -165,43 +185,40 @@ class LayersChart(ChartFrame):
 
     def _press(self, at: QPointF) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
-        self.select(self._slot_at(at))
+        self.slot_selected.emit(self._slot_at(at))
 
     def select(self, slot: int | None) -> None:
-        """Select a slot, or none, as a click would; ``slot_selected`` follows when it is another one."""
-        if slot == self._bars.selected:
-            return
-        self._bars.selected = slot
-        self._bars.update()
-        self._say()
-        if slot is not None:
-            self.slot_selected.emit(slot)
+        """Show a slot as the selected one, or none."""
+        if slot != self._bars.selected:
+            self._bars.selected = slot
+            self._bars.update()
+            self._say()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        last = len(self._bars.kinds) - 1
-        now = self._bars.selected
-        moves = {
-            Qt.Key.Key_Left: last if now is None else max(0, now - 1),
-            Qt.Key.Key_Right: 0 if now is None else min(last, now + 1),
-            Qt.Key.Key_Home: 0,
-            Qt.Key.Key_End: last,
-        }
-        key = Qt.Key(event.key())
-        if last < 0 or key not in moves:
-            super().keyPressEvent(event)
-            return
-        self.select(moves[key])
+    def on_key(self, key: Qt.Key) -> bool:
+        """Walk over the slots."""
+        slot = walk(key, self._bars.selected, len(self._bars.kinds))
+        if slot is None:
+            return False
+        self.slot_selected.emit(slot)
+        return True
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        # A click shows its own ring around the slot; the frame's is for those who come by keyboard.
-        self._ringed = event.reason() != Qt.FocusReason.MouseFocusReason
-        super().focusInEvent(event)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        if self.hasFocus() and self._ringed:
-            painter = QPainter(self)
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QPen(QColor(self._plot.ink.tokens.accent), 2))
-            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
-            painter.end()
+def walk(
+    key: Qt.Key, now: int | None, count: int, back: Qt.Key = Qt.Key.Key_Left, on: Qt.Key = Qt.Key.Key_Right
+) -> int | None:
+    """Where a key leads among ``count`` places in a row, or None for other keys and no places."""
+    last = count - 1
+    moves = {
+        back: last if now is None else max(0, now - 1),
+        on: 0 if now is None else min(last, now + 1),
+        Qt.Key.Key_Home: 0,
+        Qt.Key.Key_End: last,
+    }
+    return moves.get(key) if count else None
+
+
+def slot_ticks(count: int, pitch: float, metrics: QFontMetricsF) -> list[tuple[float, str]]:
+    """Numbers in the middle of slots that are ``pitch`` pixels apart."""
+    label = metrics.horizontalAdvance("0000") * 1.6
+    step = next(s for s in _SLOT_STEPS if s * pitch >= label or s == _SLOT_STEPS[-1])
+    return [(slot + 0.5, str(slot)) for slot in range(0, count, step)]

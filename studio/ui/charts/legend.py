@@ -93,13 +93,18 @@ class Legend(QWidget):
         return 1.0 if key == "mark" else 16.0 if key in _LINES else _MARK
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        self.paint(painter, self.width())
+        painter.end()
+
+    def paint(self, painter: QPainter, width: float) -> None:
+        """Paint the entries in lines of a width."""
         shades = ink(self._scheme, self.devicePixelRatioF())
         font = small(self.font())
         ascent = QFontMetricsF(font).ascent() - QFontMetricsF(font).descent()
-        painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(font)
-        for entry in self._placed(self.width())[2]:
+        for entry in self._placed(width)[2]:
             x, y = entry.at.x(), round(entry.at.y())
             if entry.key == "mark":
                 painter.setPen(QPen(shades.text, 1))
@@ -114,4 +119,3 @@ class Legend(QWidget):
                 painter.drawRoundedRect(QRectF(x, y - _MARK / 2, _MARK, _MARK), 2, 2)
             painter.setPen(shades.muted)
             painter.drawText(QPointF(x + self._mark_width(entry.key) + _NEAR, y + ascent / 2), entry.words)
-        painter.end()

@@ -5,7 +5,7 @@ from typing import Any
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QResizeEvent, QTransform, QWheelEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from studio.ui.charts.ink import Ink, ink, small
 from studio.ui.theme import Scheme
@@ -14,6 +14,10 @@ GAP = 6.0
 """Pixels between an axis and its numbers."""
 RIGHT = 8.0
 """Pixels at the right of the inside, into which the last number may reach."""
+
+
+ZOOM = 1.25
+"""How much more is seen after one notch of the wheel or one key."""
 
 
 class PixelItem(pg.GraphicsObject):
@@ -50,12 +54,17 @@ class QuietPlot(pg.PlotWidget):
     """Two bare axes around one view that only the program moves.
 
     The view's data coordinates are set by ``show_range``; the axes hold exactly the ticks they are given.
+    Wheel and drag are told, not acted on, and only where ``movable`` is set.
     """
 
     hovered = Signal(object)
     """QPointF in data coordinates, or None when the pointer left the plot's inside."""
     pressed = Signal(object)
     """QPointF in data coordinates of a click of the left button inside the plot."""
+    zoomed = Signal(float, object, bool)
+    """How much of the data shall be seen against now, around which QPointF, and whether upwards (Ctrl)."""
+    dragged = Signal(float)
+    """Data units along the bottom by which the view shall move."""
     resized = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -72,8 +81,12 @@ class QuietPlot(pg.PlotWidget):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
         self.getViewBox().setDefaultPadding(0)
         self.getViewBox().disableAutoRange()
-        self.getPlotItem().setContentsMargins(0, 6, RIGHT, 0)
         self.scheme = Scheme.Dark
+        self.movable = False
+        self.words_above = False
+        """Whether a line of words stands above the inside."""
+        self._grip: tuple[float, bool] | None = None
+        """Where the held button was last, in pixels, and whether it has begun to drag."""
         self._ticks: tuple[list[tuple[float, str]], list[tuple[float, str]]] | None = None
         self._range: tuple[tuple[float, float], tuple[float, float]] | None = None
         for axis in (self.left, self.bottom):
@@ -110,6 +123,9 @@ class QuietPlot(pg.PlotWidget):
             axis.setStyle(tickFont=font)
             axis.setTextPen(self.ink.muted)
         self.bottom.setHeight(metrics.height() + GAP)
+        # Half of the topmost number reaches above the inside.
+        above = metrics.height() + GAP if self.words_above else max(GAP, metrics.height() / 2)
+        self.getPlotItem().setContentsMargins(0, above, RIGHT, 0)
         self.viewport().update()
 
     def show_range(self, x: tuple[float, float], y: tuple[float, float]) -> None:
@@ -141,21 +157,39 @@ class QuietPlot(pg.PlotWidget):
         rect = self.getViewBox().boundingRect()
         return max(1.0, rect.width()), max(1.0, rect.height())
 
-    def _data_at(self, event: QMouseEvent) -> QPointF | None:
+    def _data_at(self, event: QMouseEvent | QWheelEvent) -> QPointF | None:
         at = self.mapToScene(event.position().toPoint())
         view = self.getViewBox()
         return view.mapSceneToView(at) if view.sceneBoundingRect().contains(at) else None
 
-    # The base class's handling of the mouse is for moving and zooming; neither exists here.
+    # The base class's handling of the mouse moves the view by itself.
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self.hovered.emit(self._data_at(event))
+        if self._grip is None or not event.buttons() & Qt.MouseButton.LeftButton:
+            self.hovered.emit(self._data_at(event))
+            return
+        x, dragging = event.position().x(), self._grip[1]
+        step = x - self._grip[0]
+        if dragging or abs(step) >= QApplication.startDragDistance():
+            self._grip = (x, True)
+            self.setCursor(Qt.CursorShape.ClosedHandCursor)
+            self.hovered.emit(None)
+            (first, last), _ = self.getViewBox().viewRange()
+            self.dragged.emit(-step * (last - first) / self.inside()[0])
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         at = self._data_at(event)
         if event.button() == Qt.MouseButton.LeftButton and at is not None:
-            self.pressed.emit(at)
+            if self.movable:
+                self._grip = (event.position().x(), False)
+            else:
+                self.pressed.emit(at)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self._grip is not None:
+            at, dragged, self._grip = self._data_at(event), self._grip[1], None
+            self.unsetCursor()
+            if at is not None and not dragged:
+                self.pressed.emit(at)
         event.accept()
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
@@ -165,7 +199,18 @@ class QuietPlot(pg.PlotWidget):
         self.hovered.emit(None)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()
+        at = self._data_at(event)
+        if not self.movable or at is None:
+            event.ignore()
+            return
+        event.accept()
+        turn = event.angleDelta()
+        if abs(turn.x()) > abs(turn.y()):
+            (first, last), _ = self.getViewBox().viewRange()
+            self.dragged.emit(-turn.x() / 120 * 0.1 * (last - first))
+        elif turn.y():
+            up = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+            self.zoomed.emit(ZOOM ** (-turn.y() / 120), at, up)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

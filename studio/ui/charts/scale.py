@@ -27,10 +27,10 @@ def decimal_ticks(end: float, most: int) -> list[float]:
     return [round(i * step, 12) for i in range(math.floor(end / step + 1e-9) + 1)]
 
 
-def binary_ticks(end: float, most: int) -> list[int]:
-    """0 and at most ``most`` rising multiples of a power of two, up to ``end``."""
-    step = max(1, 2 ** math.ceil(math.log2(max(1.0, end / max(1, most)))))
-    return list(range(0, math.floor(end) + 1, step))
+def binary_ticks(end: float, most: int, start: float = 0.0) -> list[int]:
+    """Rising multiples of a power of two from ``start`` to ``end``, at most ``most`` and one."""
+    step = max(1, 2 ** math.ceil(math.log2(max(1.0, (end - start) / max(1, most)))))
+    return list(range(math.ceil(start / step) * step, math.floor(end) + 1, step))
 
 
 def tick_words(value: float, step: float) -> str:

@@ -1,18 +1,23 @@
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtWidgets import QToolTip
+from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from studio.core.history import History
 from studio.ui.charts.ink import STACK
 from studio.ui.charts.layers import PICK
-from studio.ui.charts.memory import NOTHING, WAITING
 from studio.ui.charts.panel import ChartsPanel
+from studio.ui.charts.plot import QuietPlot
+from studio.ui.charts.scene import NOTHING, WAITING
+from studio.ui.charts.slot_detail import PICK as PICK_ALONE
 from tests.studio.synthetic import history, plan, snapshot
 from tests.studio.ui.charts.conftest import Show
+from tests.studio.ui.charts.pixels import at, heights, picture
+from veloxquant_mlx.config import methods
 from veloxquant_mlx.steps import TokenStep
 
 FOREIGN = frozenset({0, 2, 3})
+METHODS = methods()
 
 
 def slot_middle(panel: ChartsPanel, slot: int) -> QPoint:
@@ -34,6 +39,22 @@ def test_what_is_drawn_is_what_was_fed_kind_by_kind(show: Show, slots: int) -> N
         assert drawn["resident"][slot] == layer.resident_bytes
         assert drawn["reference"][slot] == layer.reference_bytes
     assert not panel.grab().isNull()
+
+
+def test_what_is_painted_is_what_was_fed_within_a_pixel(show: Show) -> None:
+    kept = history(((300, 200),), slots=8)
+    panel = show(kept, plan(8), (900, 420))
+    panel.tabs.setCurrentIndex(1)
+    QApplication.processEvents()
+    plot = panel.layers.findChild(QuietPlot)
+    assert plot is not None and kept.snapshot is not None
+    image, base = picture(plot), at(plot, 0, 0).y()
+    for slot in (0, 7):
+        seen = heights(image, at(plot, slot + 0.4, 0).x())
+        for kind, count in kept.snapshot.layers[slot].counted.as_dict().items():
+            pixels = base - at(plot, 0, count / 1e6).y()
+            # The measured line may cover a pixel of the topmost kind.
+            assert abs(seen.get(kind, 0) - pixels) <= 2, kind
 
 
 def test_no_tokens_is_a_sentence(show: Show) -> None:
@@ -69,32 +90,48 @@ def test_a_click_selects_a_slot_and_spells_it_out(show: Show, qtbot: QtBot) -> N
     with qtbot.waitSignal(panel.slot_selected) as caught:
         qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=slot_middle(panel, 11))
     assert caught.args == [11] and panel.layers.selected == 11
-    detail = panel.layers.detail
-    assert (
-        detail.startswith("Slot 11: exact rows ")
-        and "resident, measured" in detail
-        and "in 16 bits" in detail
-    )
-    assert "Frontier at 384 of 500 tokens" in detail
+    assert panel.layers.detail.startswith("Slot 11: ")
+    assert panel.layers.detail.endswith("MB counted; frontier at 384 of 500")
+
+
+def test_alone_the_view_has_room_for_everything_a_slot_holds(show: Show) -> None:
+    foreign = frozenset({2})
+    panel = show(history(slots=4, foreign=foreign, ranked=True), plan(4, foreign))
+    panel.set_method(METHODS["skvq"])
+    panel.tabs.setCurrentIndex(1)
+    assert PICK_ALONE in panel.layers.slot_detail.text
+    panel.select(1)
+    text = panel.layers.slot_detail.text
+    for told in (
+        "Slot 1", "exact rows", "resident", "measured", "in 16 bits", "500 tokens", "bits per value, counted",
+        "Flush frontier: 384 tokens", "Sink rows: 4 rows", "Rank of its 3 heads",
+        "Compressed: it hands keys and values to SKVQ",
+    ):  # fmt: skip
+        assert told in text
+    layer = snapshot(500, 4, ranked=True).layers[1]
+    assert f"{16 * layer.counted.total / layer.reference_bytes:.2f} bits per value" in text
+    assert panel.layers.detail == ""
+    panel.select(2)
+    assert "Not compressed: it keeps a 512-token window of its own" in panel.layers.slot_detail.text
+    assert "bits per value" not in panel.layers.slot_detail.text
 
 
 def test_a_click_on_a_foreign_slot_gives_the_plans_reason(show: Show, qtbot: QtBot) -> None:
     panel = show(history(slots=30, foreign=FOREIGN), plan(30, FOREIGN))
     plot = panel.layers.findChild(object, "plot")
     qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=slot_middle(panel, 2))
-    assert "foreign slots" in panel.layers.detail
     assert "Not compressed: it keeps a 512-token window of its own" in panel.layers.detail
 
 
 def test_the_detail_line_follows_the_history(show: Show) -> None:
     kept = history(slots=3)
     panel = show(kept, plan(3))
-    panel.layers.select(1)
+    panel.select(1)
     before = panel.layers.detail
     kept.append(TokenStep("a", 1, 400, snapshot(700, 3)))
     panel.refresh()
     assert panel.layers.selected == 1 and panel.layers.detail != before
-    assert "Frontier at 640 of 700 tokens" in panel.layers.detail
+    assert "frontier at 640 of 700" in panel.layers.detail
 
 
 def test_arrow_keys_walk_over_the_slots(show: Show, qtbot: QtBot) -> None:
@@ -125,7 +162,7 @@ def test_hovering_reads_a_slot(show: Show) -> None:
 
 def test_another_model_drops_the_selection(show: Show) -> None:
     panel = show(history(slots=30), plan(30))
-    panel.layers.select(29)
+    panel.select(29)
     panel.set_plan(plan(30))
     assert panel.layers.selected == 29
     panel.set_plan(plan(12))
@@ -135,7 +172,7 @@ def test_another_model_drops_the_selection(show: Show) -> None:
 def test_fewer_slots_than_the_selected_one_drop_it(show: Show) -> None:
     kept = history(slots=30)
     panel = show(kept)
-    panel.layers.select(29)
+    panel.select(29)
     kept.append(TokenStep("a", 1, 9, snapshot(600, 4)))
     panel.refresh()
     assert panel.layers.selected is None and len(panel.layers.drawn["codes"]) == 4

@@ -3,14 +3,15 @@ from itertools import pairwise
 import numpy as np
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFontMetricsF, QImage
-from PySide6.QtWidgets import QLabel, QToolTip
+from PySide6.QtWidgets import QApplication, QLabel, QToolTip
 
 from studio.core.history import History
 from studio.ui.charts.ink import STACK, small
-from studio.ui.charts.memory import NOTHING, WAITING, end_words
 from studio.ui.charts.plot import RIGHT, QuietPlot
+from studio.ui.charts.scene import NOTHING, WAITING
 from tests.studio.synthetic import history, plan, reply, snapshot
 from tests.studio.ui.charts.conftest import Show
+from tests.studio.ui.charts.pixels import at, heights, picture
 from veloxquant_mlx.steps import TokenStep
 from veloxquant_mlx.telemetry import BYTE_KINDS
 
@@ -25,6 +26,53 @@ def test_what_is_drawn_is_what_was_fed_kind_by_kind(show: Show) -> None:
         assert drawn.kinds[kind].tolist() == columns[kind].tolist()
     assert drawn.resident.tolist() == columns["resident"].tolist()
     assert drawn.reference.tolist() == columns["reference"].tolist()
+
+
+def test_what_is_painted_is_what_was_fed_within_a_pixel(show: Show) -> None:
+    kept = history(((900, 300),), slots=6)
+    panel = show(kept, plan(6), (1000, 460))
+    plot, columns = panel.memory.plot, kept.columns()
+    QApplication.processEvents()
+    image, base = picture(plot), at(plot, 0, 0).y()
+    for tokens in (1000, 1060, 1190):
+        row = columns["tokens"].tolist().index(tokens)
+        seen = heights(image, at(plot, tokens, 0).x())
+        for kind in BYTE_KINDS:
+            pixels = base - at(plot, 0, int(columns[kind][row]) / 1e6).y()
+            # Edges are soft, and the measured line lies across the topmost kind.
+            assert abs(seen.get(kind, 0) - pixels) <= 2, (tokens, kind)
+
+
+def test_closer_what_is_seen_is_interpolated_at_the_edges_only(show: Show) -> None:
+    kept = history(((300, 200),), slots=2)
+    panel = show(kept, plan(2))
+    panel.timeline.zoom(0.25, 430.5, 600)
+    drawn, columns = panel.memory.drawn, kept.columns()
+    first, last = panel.memory.shown
+    assert drawn is not None and drawn.tokens[0] == first and drawn.tokens[-1] == last
+    rows = np.searchsorted(columns["tokens"], drawn.tokens[1:-1])
+    assert drawn.tokens[1:-1].tolist() == columns["tokens"][rows].tolist()
+    assert drawn.kinds["codes"][1:-1].tolist() == columns["codes"][rows].tolist()
+    assert len(drawn.tokens) == int(last) - int(np.ceil(first)) + 3
+
+
+def test_a_stretch_without_a_row_in_it_is_drawn_from_its_neighbours(show: Show) -> None:
+    panel = show(history(((512, 20),), slots=2), plan(2))
+    panel.timeline.zoom(0.03, 256, 600)
+    drawn = panel.memory.drawn
+    assert drawn is not None and drawn.tokens.tolist() == list(panel.memory.shown)
+    share = drawn.tokens / 512
+    whole = int(panel._history.columns()["codes"][1])  # type: ignore[union-attr]
+    assert np.allclose(drawn.kinds["codes"], share * whole)
+
+
+def test_the_frontier_stands_where_the_gauge_says(show: Show) -> None:
+    panel = show(history(((300, 200),), slots=2), plan(2))
+    assert panel.memory.tip is not None and panel.memory.tip.frontier == 384
+    plot = panel.memory.plot
+    image, x = picture(plot), at(plot, 384, 0).x()
+    text, base = plot.ink.text.name(), at(plot, 0, 0).y()
+    assert any(image.pixelColor(near, base - 4).name() == text for near in (x - 1, x, x + 1))
 
 
 def test_the_stack_adds_up_to_the_counted_total(show: Show) -> None:
@@ -65,7 +113,7 @@ def test_a_prefill_of_no_tokens_yet_is_still_nothing(show: Show) -> None:
 
 def test_before_the_first_flush_the_words_say_so_instead_of_a_ratio(show: Show) -> None:
     panel = show(history(((60, 20),)))
-    assert panel.memory.words == WAITING and panel.headline.text() == WAITING
+    assert panel.memory.words == WAITING
     panel.set_waiting("Nothing compressed yet: the first 128 tokens stay exact")
     assert panel.memory.words == "Nothing compressed yet: the first 128 tokens stay exact"
 
@@ -77,9 +125,9 @@ def test_after_a_flush_the_ratio_is_named_counted(show: Show) -> None:
 
 
 def test_the_ends_of_the_lines_are_labelled(show: Show) -> None:
-    drawn = show(history(((3000, 104),))).memory.drawn
-    assert drawn is not None
-    reference, resident = ("".join(pair) for pair in end_words(drawn))
+    tip = show(history(((3000, 104),))).memory.tip
+    assert tip is not None
+    reference, resident = ("".join(pair) for pair in tip.words)
     assert reference == "16-bit, 71.5 MB counted"
     assert resident.endswith(" MB resident, measured")
 

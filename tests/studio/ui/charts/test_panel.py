@@ -2,8 +2,8 @@ import pytest
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
-from studio.ui.charts.memory import NOTHING
 from studio.ui.charts.panel import WIDE, ChartsPanel
+from studio.ui.charts.scene import NOTHING
 from studio.ui.theme import DARK, LIGHT, Scheme, kind_colour, palette_for
 from tests.studio.synthetic import history, plan, snapshot
 from tests.studio.ui.charts.conftest import Show
@@ -17,21 +17,26 @@ def colours_of(panel: ChartsPanel) -> set[str]:
     }
 
 
-def test_wide_windows_show_both_charts_narrow_ones_tabs(show: Show) -> None:
+def test_wide_windows_show_related_views_side_by_side_narrow_ones_the_chosen_tab(show: Show) -> None:
     panel = show(history(), plan(30), (WIDE, 290))
-    assert panel.memory.isVisible() and panel.layers.isVisible() and not panel.tabs.isVisible()
+
+    def seen() -> list[str]:
+        return [view.title for view in panel.views if view.isVisible()]
+
+    assert seen() == ["Memory over tokens", "Layers", "Token map"]
     panel.resize(WIDE - 1, 290)
-    assert panel.memory.isVisible() and not panel.layers.isVisible() and panel.tabs.isVisible()
-    panel.tabs.setCurrentIndex(1)
-    assert not panel.memory.isVisible() and panel.layers.isVisible()
+    assert seen() == ["Memory over tokens"]
+    for index, view in enumerate(panel.views):
+        panel.tabs.setCurrentIndex(index)
+        assert seen() == [view.title]
 
 
 def test_only_what_is_seen_and_changed_is_drawn(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = history(slots=3)
     panel = show(kept, plan(3), (800, 290))
     drawn: list[str] = []
-    monkeypatch.setattr(panel.memory, "draw", lambda *_: drawn.append("memory"))
-    monkeypatch.setattr(panel.layers, "draw", lambda *_: drawn.append("layers"))
+    monkeypatch.setattr(panel.memory, "show_scene", lambda *_: drawn.append("memory"))
+    monkeypatch.setattr(panel.layers, "show_scene", lambda *_: drawn.append("layers"))
     panel.refresh()
     assert drawn == []
     kept.append(TokenStep("a", 1, 9, snapshot(600, 3)))
@@ -51,7 +56,7 @@ def test_only_what_is_seen_and_changed_is_drawn(show: Show, monkeypatch: pytest.
 def test_clear_empties_until_the_history_changes(show: Show) -> None:
     kept = history(slots=3)
     panel = show(kept, plan(3))
-    panel.layers.select(1)
+    panel.select(1)
     kept.clear()
     panel.clear()
     panel.refresh()

@@ -1,0 +1,92 @@
+"""Which tokens the views show and which moment: one state for all of them."""
+
+from PySide6.QtCore import QObject, Signal
+
+LEAST = 16.0
+"""Tokens that fill the width at the closest look."""
+
+
+class Timeline(QObject):
+    """The tokens shown (all, or a stretch of them) and the moment shown (the newest, or a held one).
+
+    Live, the views go with the newest token. Whoever looks away from it, by zooming, moving or going back
+    in time, holds the moment: everything stands still until ``go_live``.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.newest = 0
+        """Tokens of the newest row."""
+        self.moment: int | None = None
+        """Tokens of the held moment, or None while live."""
+        self.shown: tuple[float, float] | None = None
+        """First and last token shown, or None for all of them."""
+
+    @property
+    def live(self) -> bool:
+        """Whether the newest moment is shown."""
+        return self.moment is None
+
+    def grow(self, newest: int) -> None:
+        """Rows came, or a rewind took some away. Says nothing: whoever calls draws anyway."""
+        step, self.newest = newest - self.newest, newest
+        if self.moment is not None and self.moment > newest:
+            self.moment = None
+        if self.shown is not None and self.live:
+            self.shown = (self.shown[0] + step, self.shown[1] + step)
+            if self.shown[0] < 0:
+                self.shown = None
+
+    def forget(self) -> None:
+        """As for a new conversation."""
+        self.newest, self.moment, self.shown = 0, None, None
+        self.changed.emit()
+
+    def hold(self, tokens: int) -> None:
+        """Show the moment at a token count."""
+        self._set(self.shown, tokens)
+
+    def go_live(self) -> None:
+        """Show the newest moment, in the stretch of tokens that ends with it."""
+        shown = self.shown
+        if shown is not None and not shown[0] <= self.newest <= shown[1]:
+            span = shown[1] - shown[0]
+            shown = (self.newest - 0.95 * span, self.newest + 0.05 * span)
+        self._set(shown if shown is None or shown[0] > 0 else None, None)
+
+    def show_all(self) -> None:
+        """Show all tokens."""
+        self._set(None, self.moment)
+
+    def zoom(self, factor: float, at: float, whole: float) -> None:
+        """Show ``factor`` times as many tokens, with the one at ``at`` where it is.
+
+        Args:
+            whole: the last token on the axis when all are shown.
+        """
+        first, last = self.shown or (0.0, whole)
+        span = max(LEAST, (last - first) * factor)
+        if span >= whole:
+            self.show_all()
+            return
+        share = (at - first) / (last - first)
+        self._look(at - share * span, span, whole)
+
+    def move(self, tokens: float, whole: float) -> None:
+        """Move the stretch shown; all of it shown can't be moved."""
+        if self.shown is not None:
+            self._look(self.shown[0] + tokens, self.shown[1] - self.shown[0], whole)
+
+    def _look(self, first: float, span: float, whole: float) -> None:
+        first = min(max(0.0, first), max(0.0, whole - span))
+        moment = self.moment
+        if self.live and not first <= self.newest <= first + span:
+            moment = self.newest
+        self._set((first, first + span), moment)
+
+    def _set(self, shown: tuple[float, float] | None, moment: int | None) -> None:
+        if (shown, moment) != (self.shown, self.moment):
+            self.shown, self.moment = shown, moment
+            self.changed.emit()
