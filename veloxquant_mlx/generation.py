@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -57,6 +57,7 @@ def generate(
         held: tokens the cache holds already; None asks the cache, which a recurrent state cannot answer.
         context: the model's limit of cached tokens; writing ends there. None is unlimited.
         prefill_block: prompt tokens per forward pass; ``stop`` is looked at between passes.
+        pauses: counts of ``tokens`` after which a block ends, for whoever wants to mark the cache there.
         stop: looked at between blocks and tokens.
 
     Yields PrefillStep after each block, TokenStep per token, and FinishedStep last, also when stopped.
@@ -69,8 +70,9 @@ def generate(
     pieces = Pieces(tokenizer)
     # The last token is left to the step that writes the first.
     for step in prefill(
-        model, pieces, cache, tokens[:-1], held=held, total=len(tokens), block=prefill_block, stop=stop
-    ):
+        model, pieces, cache, tokens[:-1],
+        held=held, total=len(tokens), block=prefill_block, pauses=pauses, stop=stop,
+    ):  # fmt: skip
         run.read = step.done
         yield step
     if stop():
@@ -120,16 +122,20 @@ def prefill(
     held: int = 0,
     total: int | None = None,
     block: int = PREFILL_BLOCK,
+    pauses: Collection[int] = (),
     stop: Stop = never,
 ) -> Iterator[PrefillStep]:
-    """Read ``tokens`` into a cache that holds ``held`` already, ``block`` at a time, and write nothing.
+    """Read ``tokens`` into a cache that holds ``held`` already, and write nothing.
+
+    A block is of ``block`` tokens, fewer where one of the ``pauses`` is reached.
 
     Yields a PrefillStep after each block, of ``total`` tokens where more follow. Ends early, without a
     word, once ``stop`` says so: it is looked at before each block.
     """
     done = 0
     while done < len(tokens) and not stop():
-        rows = list(tokens[done : done + block])
+        end = min((pause for pause in pauses if pause > done), default=len(tokens))
+        rows = list(tokens[done : min(done + block, end)])
         model(mx.array(rows)[None], cache=cache)
         mx.eval([slot.state for slot in cache])
         mx.clear_cache()

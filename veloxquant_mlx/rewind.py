@@ -27,12 +27,16 @@ class Mark:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays it keeps, those that the live caches still hold as well included (measured)."""
-        return sum(slot.nbytes for slot in self.slots)
+        return self.bytes_at(self.tokens)
 
     @property
     def lowest(self) -> int:
         """Fewest tokens it can be cut to: there it keeps the least."""
         return max((slot.kept.lowest for slot in self.slots), default=self.tokens)
+
+    def bytes_at(self, tokens: int) -> int:
+        """Bytes it would keep once cut to so many tokens."""
+        return sum(slot.kept.bytes_at(tokens) for slot in self.slots)
 
 
 def mark(caches: Sequence[Any], tokens: int | None = None) -> Mark:
@@ -46,6 +50,14 @@ def mark(caches: Sequence[Any], tokens: int | None = None) -> Mark:
     made = Mark(tokens, tuple(mark_slot(slot, tokens) for slot in caches))
     _evaluate(made)
     return made
+
+
+def lowest_at(caches: Sequence[Any], tokens: int) -> int:
+    """``Mark.lowest`` of a mark that would be made at so many tokens.
+
+    There a mark keeps the fewest exact rows; just ``tokens`` where a slot's state cannot be cut at all.
+    """
+    return max((_lowest_at(slot, tokens) for slot in caches), default=tokens)
 
 
 def cut(caches: Sequence[Any], made: Mark, tokens: int) -> Mark:
@@ -98,6 +110,14 @@ def mark_slot(slot: Any, tokens: int) -> SlotMark:
     return marks.keep(slot, tokens, Whole.of(slot, tokens))
 
 
+def _lowest_at(slot: Any, tokens: int) -> int:
+    if isinstance(slot, SlotCache):
+        return slot.lowest_at(tokens)
+    if isinstance(slot, CacheList):
+        return lowest_at(slot.caches, tokens)
+    return 0 if type(slot) in (KVCache, QuantizedKVCache) else tokens
+
+
 @dataclass(frozen=True, slots=True)
 class _Several:
     """The caches of mlx_lm's CacheList, each in its own way."""
@@ -112,6 +132,10 @@ class _Several:
     def arrays(self) -> Iterator[mx.array]:
         """See Kept."""
         return (array for part in self.parts for array in part.kept.arrays())
+
+    def bytes_at(self, tokens: int) -> int:
+        """See Kept."""
+        return sum(part.kept.bytes_at(tokens) for part in self.parts)
 
     def cut(self, tokens: int) -> "_Several":
         """See Kept."""

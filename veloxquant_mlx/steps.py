@@ -70,14 +70,26 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Reuse:
+    """What a conversation found in the cache before its prompt was read."""
+
+    kept: int
+    """Tokens that stayed in the cache and are not read again."""
+    again: int
+    """Tokens it had read before and has to read once more."""
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillStep:
-    """Prompt tokens processed so far."""
+    """Prompt tokens processed so far, those left out that the cache held before."""
 
     done: int
     total: int
     snapshot: CacheSnapshot
     pieces: tuple[str, ...] = field(default=(), repr=False)
     """Text of every token that entered the cache with this step, in order."""
+    reuse: Reuse | None = None
+    """Told with the first step of a conversation's reply, when nothing is read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,7 @@ class FinishedStep:
     decode_seconds: float
     snapshot: CacheSnapshot
     tokens: tuple[int, ...] = field(default=(), repr=False)
+    reuse: Reuse | None = None
 
     @property
     def prefill_speed(self) -> float | None:

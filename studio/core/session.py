@@ -1,25 +1,27 @@
 """A model, a cache method and a conversation. No Qt here; the engine puts a thread around it."""
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import mlx.core as mx
 
+from studio.core.live import LiveCache, common
 from veloxquant_mlx import attention
 from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import Cancelled, VeloxQuantError
-from veloxquant_mlx.generation import Stop, generate, never, prefill
+from veloxquant_mlx.generation import GREEDY, Stop, generate, never, prefill
 from veloxquant_mlx.models.find import ModelInfo, describe
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
 from veloxquant_mlx.pieces import Pieces
 from veloxquant_mlx.progress import Progress, silent
-from veloxquant_mlx.prompt import encode_within
-from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Step, TokenStep
+from veloxquant_mlx.prompt import encode_text, encode_within
+from veloxquant_mlx.sampling import Sampling
+from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Reuse, Step, TokenStep
 from veloxquant_mlx.telemetry import CacheSnapshot
 
 _log = logging.getLogger(__name__)
@@ -27,9 +29,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation."""
+    """One turn of a conversation; ``system`` is for the first one only."""
 
-    role: Literal["user", "assistant"]
+    role: Literal["system", "user", "assistant"]
     content: str
 
 
@@ -49,8 +51,9 @@ class Session:
     """One model, one configuration, one conversation; everything on the thread that calls it.
 
     A configuration takes effect with the next reply, which reads the conversation again through a fresh
-    cache, or right away by ``reread``. While nothing changes, the cache of the last reply is carried on and
-    only new tokens are read.
+    cache, or right away by ``reread``. While it stays, the cache is carried on: whatever conversation is to
+    be answered, its tokens are compared with those the cache holds, the cache goes back to the last mark
+    before they part, and only what follows is read. The first step of a reply says how much that is.
     """
 
     def __init__(self, config: KVCacheConfig) -> None:
@@ -59,9 +62,9 @@ class Session:
         self.messages: list[Message] = []
         self.finished: FinishedStep | None = None
         """The end of the last reply, with its figures."""
-        self._cache: list[Any] | None = None
-        self._held: list[int] = []
-        """Tokens the cache holds."""
+        self._live: LiveCache | None = None
+        self._known: list[int] = []
+        """Tokens of this chat that were read last, whether their cache is still there or not."""
 
     def load(self, path: Path, progress: Progress = silent) -> LoadedInfo:
         """Put another model in memory in place of the present one; the conversation starts afresh.
@@ -104,7 +107,7 @@ class Session:
     @property
     def held(self) -> int:
         """Tokens of the conversation that the cache holds; 0 where the next reply reads all of it anyway."""
-        return len(self._held)
+        return len(self._live.held or ()) if self._live is not None else 0
 
     def reread(self, config: KVCacheConfig, *, stop: Stop = never) -> Iterator[PrefillStep]:
         """Read the tokens that the cache holds once more, through a fresh cache of ``config``.
@@ -113,75 +116,118 @@ class Session:
         are in memory, so that stopping (Cancelled) and failing leave everything as it was.
         """
         loaded = self._require_model()
-        tokens = list(self._held)
-        fresh = KVCacheBuilder.for_model(loaded.model, config)
+        tokens = list(self._live.held or ()) if self._live is not None else []
+        fresh = LiveCache(KVCacheBuilder.for_model(loaded.model, config))
         try:
-            yield from prefill(loaded.model, Pieces(loaded.tokenizer), fresh, tokens, stop=stop)
+            wanted = fresh.begin(len(tokens) + 1, self._live.turns if self._live is not None else ())
+            for step in prefill(
+                loaded.model, Pieces(loaded.tokenizer), fresh.caches, tokens, pauses=wanted, stop=stop
+            ):
+                if step.done in wanted:
+                    fresh.mark(step.done)
+                yield step
             if stop():
                 raise Cancelled
-            # Speeds of the last reply were those of another cache.
-            self.config, self._cache, self.finished = config, fresh, None
+            if fresh.settle(tokens):
+                # Speeds of the last reply were those of another cache.
+                self.config, self._live, self.finished = config, fresh, None
         finally:
             del fresh
             mx.clear_cache()
 
     def new_chat(self) -> None:
         """Forget the conversation and its cache."""
-        self.messages.clear()
+        self.messages = []
         self.finished = None
+        self._known = []
         self._drop_cache()
 
-    def reply(self, prompt: str, *, stop: Stop = never, max_tokens: int = 512) -> Iterator[Step]:
-        """Add a message and answer it.
-
-        Yields the steps of ``generate``. A refused prompt (VeloxQuantError) and a failure before the first
-        word leave the conversation as it was; later the message and the text written so far are kept.
-        """
+    def reply(
+        self, prompt: str, *, sampling: Sampling = GREEDY, stop: Stop = never, max_tokens: int | None = None
+    ) -> Iterator[Step]:
+        """Add a message and answer it; see ``answer``."""
         if not prompt.strip():
             raise VeloxQuantError("The message is empty: write something first.")
-        before = list(self.messages)
-        return self._answer([*before, Message("user", prompt)], before, stop, max_tokens)
+        asked = [*self.messages, Message("user", prompt)]
+        return self.answer(asked, sampling=sampling, stop=stop, max_tokens=max_tokens)
 
-    def regenerate(self, *, stop: Stop = never, max_tokens: int = 512) -> Iterator[Step]:
-        """Answer the last message once more in place of the last reply, reading the conversation again."""
+    def regenerate(
+        self, *, sampling: Sampling = GREEDY, stop: Stop = never, max_tokens: int | None = None
+    ) -> Iterator[Step]:
+        """Answer the last message once more in place of the last reply; see ``answer``."""
         kept = list(self.messages)
         while kept and kept[-1].role == "assistant":
             kept.pop()
         if not kept:
             raise VeloxQuantError("There is no message to answer yet: write one first.")
-        self._drop_cache()
-        return self._answer(kept, kept, stop, max_tokens)
+        return self.answer(kept, sampling=sampling, stop=stop, max_tokens=max_tokens, fallback=kept)
+
+    def answer(
+        self,
+        messages: Sequence[Message],
+        *,
+        sampling: Sampling = GREEDY,
+        stop: Stop = never,
+        max_tokens: int | None = None,
+        fallback: Sequence[Message] | None = None,
+    ) -> Iterator[Step]:
+        """Answer a conversation given whole: the present one, an edited one, a branch or another.
+
+        Args:
+            messages: the last one is the person's, or a reply of the model that goes on.
+            max_tokens: most tokens to write; None leaves it to ``sampling``.
+            fallback: the conversation after a failure before the first word; None is the one before.
+
+        Yields a PrefillStep that tells what the cache had of it (``reuse``), then the steps of ``generate``.
+        A refused conversation (VeloxQuantError, raised at once) and a failure before the first word leave
+        the conversation as it was; later the messages and the text written so far are kept.
+        """
+        if not messages:
+            raise VeloxQuantError("There is no message to answer yet: write one first.")
+        loaded = self._require_model()
+        tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
+        before = list(self.messages if fallback is None else fallback)
+        self.messages = list(messages)
+        return self._run(loaded, tokens, before, sampling, stop, max_tokens)
 
     def snapshot(self) -> CacheSnapshot | None:
         """The live cache as plain numbers, or None before the first reply."""
-        return snapshot(self._cache) if self._cache is not None else None
-
-    def _answer(
-        self, messages: list[Message], fallback: list[Message], stop: Stop, max_tokens: int
-    ) -> Iterator[Step]:
-        loaded = self._require_model()
-        tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
-        self.messages = list(messages)
-        return self._run(loaded, tokens, fallback, stop, max_tokens)
+        return snapshot(self._live.caches) if self._live is not None else None
 
     def _run(
-        self, loaded: LoadedModel, tokens: list[int], fallback: list[Message], stop: Stop, max_tokens: int
+        self,
+        loaded: LoadedModel,
+        tokens: list[int],
+        fallback: list[Message],
+        sampling: Sampling,
+        stop: Stop,
+        max_tokens: int | None,
     ) -> Iterator[Step]:
-        cache, fresh = self._cache_for(loaded, tokens)
-        # Until the run ends well nobody knows what the cache holds, so it must not be carried on.
-        self._cache, self._held = cache, []
+        asked = list(self.messages)
+        goes_on = asked[-1].content if asked[-1].role == "assistant" else ""
         text = ""
         whole = False
         try:
+            live, reuse = self._live_for(loaded, tokens)
+            wanted = live.begin(len(tokens))
+            fresh = tokens[reuse.kept :]
+            yield PrefillStep(0, len(fresh), snapshot(live.caches, reuse.kept), reuse=reuse)
             for step in generate(
-                loaded.model, loaded.tokenizer, cache, fresh,
-                max_tokens=max_tokens, held=len(tokens) - len(fresh), context=loaded.context, stop=stop,
+                loaded.model, loaded.tokenizer, live.caches, fresh,
+                max_tokens=max_tokens, sampling=sampling, held=reuse.kept, context=loaded.context, stop=stop,
+                written=encode_text(loaded.tokenizer, goes_on) if goes_on else (),
+                pauses=[place - reuse.kept for place in wanted],
             ):  # fmt: skip
-                if isinstance(step, FinishedStep):
-                    text, whole = step.text, True
-                    self.finished = step
-                    if step.reply_tokens:
-                        self._held = [*tokens, *step.tokens]
+                if isinstance(step, PrefillStep) and reuse.kept + step.done in wanted:
+                    live.mark(reuse.kept + step.done)
+                elif isinstance(step, FinishedStep):
+                    text = step.text
+                    self.finished = step = replace(step, reuse=reuse)
+                    read = tokens[: reuse.kept + step.prompt_tokens]
+                    whole = live.settle([*read, *step.tokens])
+                    self._known = [*read, *step.tokens]
+                    if not whole:
+                        _log.error("The cache holds another number of tokens than it was fed.")
                 elif isinstance(step, TokenStep):
                     text += step.text
                 yield step
@@ -191,20 +237,23 @@ class Session:
             raise
         finally:
             if text:
-                self.messages.append(Message("assistant", text))
+                turns = asked[:-1] if goes_on else asked
+                self.messages = [*turns, Message("assistant", goes_on + text)]
             if not whole:
+                # Nobody knows what it holds.
                 self._drop_cache()
 
-    def _cache_for(self, loaded: LoadedModel, tokens: list[int]) -> tuple[list[Any], list[int]]:
-        """The cache to go on with and the tokens it has not read."""
-        held = len(self._held)
-        if self._cache is not None and 0 < held < len(tokens) and tokens[:held] == self._held:
-            return self._cache, tokens[held:]
-        self._drop_cache()
-        return KVCacheBuilder.for_model(loaded.model, self.config), tokens
+    def _live_for(self, loaded: LoadedModel, tokens: list[int]) -> tuple[LiveCache, Reuse]:
+        """The cache to go on with, and what it has of the tokens."""
+        known = min(common(self._known, tokens), len(tokens) - 1)
+        kept = self._live.go_back(tokens) if self._live is not None else 0
+        if self._live is None or not kept:
+            self._drop_cache()
+            self._live = LiveCache(KVCacheBuilder.for_model(loaded.model, self.config))
+        return self._live, Reuse(kept, max(0, known - kept))
 
     def _drop_cache(self) -> None:
-        self._cache, self._held = None, []
+        self._live = None
         mx.clear_cache()
 
     def _require_model(self) -> LoadedModel:

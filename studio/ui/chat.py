@@ -8,7 +8,7 @@ from studio.ui.empty import EmptyState
 from studio.ui.errors import Notice
 from studio.ui.message import Reply, UserMessage
 from studio.ui.prompt import PromptBox
-from veloxquant_mlx.steps import FinishedStep
+from veloxquant_mlx.steps import FinishedStep, Reuse
 
 COLUMN = 720
 """Widest line of words in pixels at 100 %: longer ones are hard to read."""
@@ -123,10 +123,10 @@ class Chat(QWidget):
         self.prompt.set_replying(True)
         self._last()
 
-    def prefill(self, done: int, total: int) -> None:
-        """How much of the prompt was read."""
+    def prefill(self, done: int, total: int, reuse: Reuse | None = None) -> None:
+        """How much of the prompt was read; ``reuse`` comes once, before any of it."""
         if self._current is not None:
-            self._current.set_prefill(done, total)
+            self._current.set_prefill(done, total, reuse)
 
     def append(self, text: str) -> None:
         """More text of the running reply."""

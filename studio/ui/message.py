@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBox
 from studio.ui import markdown, parts, words
 from studio.ui.errors import Notice
 from studio.ui.theme import tokens
-from veloxquant_mlx.steps import FinishedStep
+from veloxquant_mlx.steps import FinishedStep, Reuse
 
 
 class TextView(QTextEdit):
@@ -96,6 +96,7 @@ class Reply(QWidget):
         self._text: list[str] = []
         self._line = 0
         self._started = False
+        self._reuse: Reuse | None = None
         self._final: str | None = None
         self.view = TextView("Model")
         self.view.hide()
@@ -132,9 +133,10 @@ class Reply(QWidget):
         """The line below a finished reply."""
         return self._figures.text()
 
-    def set_prefill(self, done: int, total: int) -> None:
-        """How much of the prompt was read."""
-        self.status.setText(f"Reading the prompt {done:,} of {total:,} tokens")
+    def set_prefill(self, done: int, total: int, reuse: Reuse | None = None) -> None:
+        """How much of the prompt was read; ``reuse`` comes once, before any of it."""
+        self._reuse = reuse or self._reuse
+        self.status.setText(words.reading(done, total, self._reuse))
         self.status.show()
 
     def append(self, text: str) -> None:
@@ -169,7 +171,8 @@ class Reply(QWidget):
         else:
             facts = [words.reason(step.reason), "before the first word"]
         said = ", ".join(fact for fact in facts if fact) + "."
-        self._figures.setText(said[:1].upper() + said[1:])
+        read = words.was_read(step.prompt_tokens, step.reuse)
+        self._figures.setText(f"{said[:1].upper()}{said[1:]} {read}".rstrip())
         self.copy_button.setVisible(bool(self._final))
         self._foot.show()
 

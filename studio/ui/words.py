@@ -2,6 +2,8 @@
 
 import math
 
+from veloxquant_mlx.steps import Reuse
+
 UNKNOWN = "unknown"
 
 REASONS = {
@@ -96,6 +98,24 @@ def parameters(value: int | None) -> str:
         if value >= step:
             return f"{value / step:.3g}{letter} parameters"
     return count(value, "parameter")
+
+
+def reading(done: int, total: int, reuse: Reuse | None) -> str:
+    """How far a prompt is read, and what of it the cache had."""
+    said = f"Reading the prompt {done:,} of {total:,} tokens"
+    if reuse is None or not (reuse.kept or reuse.again):
+        return said
+    facts = [f"{reuse.again:,} of them again"] if reuse.again else []
+    return ", ".join([said, *facts, *([f"{reuse.kept:,} more were in the cache"] if reuse.kept else [])])
+
+
+def was_read(total: int, reuse: Reuse | None) -> str:
+    """What was read before a reply, in a sentence; '' where nothing could have been in the cache."""
+    if reuse is None or not (reuse.kept or reuse.again):
+        return ""
+    again = f", {reuse.again:,} of them again" if reuse.again else ""
+    kept = f"; {reuse.kept:,} more were in the cache" if reuse.kept else ""
+    return f"Read {count(total, 'token')}{again}{kept}."
 
 
 def reason(key: str) -> str:

@@ -214,9 +214,13 @@ class CompressedKVCache(KVCache, SlotCache):
 
     def kept(self) -> "Tails":
         """The exact tails and counts: the codes are frozen."""
-        floor = self.frontier + self.recent if self.frontier else 0
         sides = self.key_side.mark(), self.value_side.mark()
-        return Tails(self.offset, floor, self.frontier, self._unchecked, *sides)
+        return Tails(self.offset, self.lowest_at(self.offset), self.frontier, self._unchecked, *sides)
+
+    def lowest_at(self, tokens: int) -> int:
+        """With fewer tokens the frontier would stand elsewhere."""
+        frontier = self._frontier_at(tokens)
+        return frontier + self.recent if frontier else 0
 
     def put_back(self, kept: "Tails") -> None:
         """Stand where ``kept`` was taken."""
@@ -303,7 +307,6 @@ class Tails:
 
     tokens: int
     lowest: int
-    """With fewer tokens than this the frontier would have stood elsewhere."""
     frontier: int
     unchecked: bool
     keys: SideMark
@@ -312,6 +315,11 @@ class Tails:
     def arrays(self) -> Iterator[mx.array]:
         """The exact tails of keys and values."""
         return (side.tail for side in (self.keys, self.values) if side.tail is not None)
+
+    def bytes_at(self, tokens: int) -> int:
+        """Bytes of tails that end at ``tokens``."""
+        surplus = self.tokens - tokens
+        return sum(a.nbytes - a.nbytes // max(1, a.shape[2]) * surplus for a in self.arrays())
 
     def cut(self, tokens: int) -> "Tails":
         """The same codes with a shorter tail."""

@@ -27,6 +27,9 @@ class Kept(Protocol):
     def arrays(self) -> Iterator[mx.array]:
         """Arrays it keeps alive."""
 
+    def bytes_at(self, tokens: int) -> int:
+        """Bytes of those arrays once it is cut to so many tokens."""
+
     def cut(self, tokens: int) -> "Kept":
         """The same way back to fewer tokens, ``lowest`` at least."""
 
@@ -44,7 +47,7 @@ class SlotMark:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays it keeps (measured)."""
-        return sum(array.nbytes for array in self.kept.arrays())
+        return self.kept.bytes_at(self.tokens)
 
 
 _standing: WeakKeyDictionary[Any, WeakSet[SlotMark]] = WeakKeyDictionary()
@@ -107,6 +110,10 @@ class Grown:
         """None at all."""
         return iter(())
 
+    def bytes_at(self, tokens: int) -> int:
+        """0."""
+        return 0
+
     def cut(self, tokens: int) -> "Grown":
         """See Kept."""
         return replace(self, tokens=tokens)
@@ -148,6 +155,10 @@ class Whole:
     def arrays(self) -> Iterator[mx.array]:
         """Every array of the cache."""
         return (leaf for _, leaf in tree_flatten(self.attributes) if isinstance(leaf, mx.array))
+
+    def bytes_at(self, tokens: int) -> int:
+        """See Kept."""
+        return sum(array.nbytes for array in self.arrays())
 
     def cut(self, tokens: int) -> "Whole":
         """See Kept."""

@@ -84,6 +84,10 @@ class SlotCache:
         """
         raise NotImplementedError
 
+    def lowest_at(self, tokens: int) -> int:
+        """Fewest tokens that a mark made at so many could be cut to: there it keeps the fewest rows."""
+        return 0
+
     def kept(self) -> marks.Kept:
         """What has to be kept so that the slot can come back to where it stands."""
         raise NotImplementedError

@@ -1,10 +1,13 @@
 """A conversation: what is read again, what is carried on, what a refusal leaves alone."""
 
+import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from studio.core import session as session_module
@@ -13,7 +16,7 @@ from tests.tiny import tiny_folder
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import Cancelled, ModelError, VeloxQuantError
 from veloxquant_mlx.prompt import encode
-from veloxquant_mlx.steps import FinishedStep, PrefillStep, Step, TokenStep
+from veloxquant_mlx.steps import FinishedStep, PrefillStep, Reuse, Step, TokenStep
 
 SKVQ = KVCacheConfig(method="skvq", skvq_window=16)
 PLAIN = KVCacheConfig(method="plain")
@@ -243,9 +246,11 @@ def test_regenerate_answers_the_last_message_once_more(session: Session) -> None
     assert [message.content for message in session.messages[:3:2]] == ["one", "two"]
     assert roles(session) == ["user", "assistant", "user", "assistant"]
     assert session.messages[-1].content == end.text
-    # Greedy, through a fresh cache: the whole conversation is read, and the same is written.
-    assert end.snapshot.tokens == end.prompt_tokens + end.reply_tokens
-    assert end.prompt_tokens >= first.prompt_tokens
+    # Greedy, from the end of the same prompt: the same is written.
+    assert end.tokens == first.tokens
+    assert end.reuse is not None
+    assert end.snapshot.tokens == end.reuse.kept + end.prompt_tokens + end.reply_tokens
+    assert end.reuse.kept > 0
 
 
 def test_regenerate_repeats_a_first_reply_word_for_word(session: Session) -> None:
@@ -256,6 +261,131 @@ def test_regenerate_repeats_a_first_reply_word_for_word(session: Session) -> Non
 def test_regenerate_without_a_message_is_refused(session: Session) -> None:
     with pytest.raises(VeloxQuantError, match="no message to answer"):
         session.regenerate()
+
+
+def test_every_reply_tells_first_what_the_cache_had_of_it(session: Session) -> None:
+    first, *_, last = session.reply("hello there", max_tokens=6)
+    assert isinstance(first, PrefillStep)
+    assert isinstance(last, FinishedStep)
+    assert (first.done, first.reuse) == (0, Reuse(0, 0))
+    assert last.reuse == first.reuse
+    again, *_ = session.regenerate(max_tokens=6)
+    assert isinstance(again, PrefillStep)
+    assert again.reuse is not None
+    assert again.reuse.kept + again.total == first.total
+    session.configure(PLAIN)
+    anew, *_ = session.regenerate(max_tokens=6)
+    assert isinstance(anew, PrefillStep)
+    assert anew.reuse == Reuse(0, first.total - 1)
+
+
+@pytest.mark.parametrize("config", [SKVQ, PLAIN, KVCacheConfig("affine", affine_group_size=32)])
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "qwen3_next", "mamba"])
+def test_the_last_reply_can_be_had_again_word_for_word(
+    tmp_path: Path, family: str, config: KVCacheConfig
+) -> None:
+    made = Session(config)
+    made.load(tiny_folder(tmp_path / family, family))
+    for prompt in ("one two three " * 20, "four five " * 20):
+        first = answer(made, prompt, 40)
+        for _ in range(2):
+            again = play(made.regenerate(max_tokens=40))
+            assert again.tokens == first.tokens
+            assert again.reuse is not None
+            assert again.prompt_tokens < 80
+
+
+def _after(looks: int) -> Callable[[], bool]:
+    """A stop that comes after so many looks."""
+    left = iter(range(looks))
+    return lambda: next(left, None) is None
+
+
+def test_any_way_through_a_conversation_gives_what_a_fresh_reading_gives(session: Session) -> None:
+    """Edits, branches, regenerating and stopping in any order; a plain cache makes no difference of it."""
+    session.configure(PLAIN)
+    assert session.model is not None
+    source = np.random.default_rng(1)
+    wording = ["hello there", "one two three four", "why?", "go on with it please " * 8]
+    kept = 0
+    for turn in range(24):
+        messages = list(session.messages)
+        if messages and source.random() < 0.5:
+            # Back to any message of the person's, in the same or other words.
+            place = int(source.choice([n for n, m in enumerate(messages) if m.role == "user"]))
+            messages = messages[: place + 1]
+            if source.random() < 0.6:
+                messages[-1] = Message("user", str(source.choice(wording)))
+        else:
+            if messages and messages[-1].role == "user":
+                messages.append(Message("assistant", "so be it"))
+            messages.append(Message("user", str(source.choice(wording))))
+        patience = int(source.integers(1, 9)) if turn % 4 == 3 else 1000
+        asked = list(messages)
+        end = play(session.answer(messages, max_tokens=12, stop=_after(patience)))
+        assert end.reuse is not None
+        kept += end.reuse.kept
+        fresh = Session(PLAIN)
+        fresh.model = session.model
+        alone = play(fresh.answer(asked, max_tokens=12))
+        assert alone.tokens[: end.reply_tokens] == end.tokens
+        assert session.snapshot() is not None
+    assert kept > 500
+
+
+def test_a_reply_that_was_stopped_goes_on_where_it_stopped(session: Session) -> None:
+    session.configure(PLAIN)
+    whole = answer(session, "hello there", 12)
+    session.new_chat()
+    part = answer(session, "hello there", 5)
+    assert whole.text.startswith(part.text.rstrip("\ufffd"))
+    end = play(session.answer(session.messages, max_tokens=7))
+    assert roles(session) == ["user", "assistant"]
+    assert session.messages[-1].content == part.text + end.text
+    assert end.reuse is not None
+    assert end.reuse.kept > 0
+
+
+def test_a_conversation_that_was_rewritten_is_kept_as_far_as_it_is_the_same(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by templates that drop the thinking of earlier replies: tokens decide, not the messages."""
+    tokens = [(5 * n) % 200 + 1 for n in range(300)]
+    monkeypatch.setattr(session_module, "encode_within", lambda *_: tokens[:150])
+    answer(session, tokens=30)
+    monkeypatch.setattr(session_module, "encode_within", lambda *_: [*tokens[:146], *tokens[200:]])
+    end = answer(session, "more")
+    assert end.reuse is not None
+    assert 128 <= end.reuse.kept <= 141
+    assert end.reuse.again == 146 - end.reuse.kept
+    assert end.prompt_tokens == 246 - end.reuse.kept
+
+
+def test_a_reading_that_was_stopped_goes_on(session: Session) -> None:
+    first = play(session.reply("word " * 200, stop=_after(2)))
+    assert (first.reason, first.reply_tokens) == ("stopped", 0)
+    assert first.prompt_tokens == 512
+    end = play(session.regenerate(max_tokens=6))
+    assert end.reuse == Reuse(512, 0)
+
+
+def test_a_cache_that_counts_otherwise_is_not_carried_on(
+    session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = session_module.generate
+
+    def losing(*arguments: Any, **words: Any) -> Any:
+        for step in real(*arguments, **words):
+            if isinstance(step, FinishedStep):
+                step = dataclasses.replace(step, tokens=step.tokens[:-1])
+            yield step
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session_module, "generate", losing)
+        answer(session)
+    assert "another number of tokens" in caplog.text
+    assert session.snapshot() is None
+    assert answer(session, "more").reuse is not None
 
 
 def test_a_stopped_reply_keeps_what_was_written_and_can_be_followed(session: Session) -> None:

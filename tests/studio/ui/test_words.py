@@ -3,6 +3,7 @@
 import pytest
 
 from studio.ui import words
+from veloxquant_mlx.steps import Reuse
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,20 @@ def test_text_that_could_deceive_is_made_plain() -> None:
     assert words.clean("pay \u202etxt.exe") == "pay txt.exe"
     assert words.clean("\ufdd0\ufffc\x00") == "\ufffd\ufffd\ufffd"
     assert words.clean("שלום\u200f, 日本語 😀\n\tx") == "שלום\u200f, 日本語 😀\n\tx"
+
+
+def test_what_was_in_the_cache_is_told_while_reading_and_after() -> None:
+    assert words.reading(256, 2000, None) == "Reading the prompt 256 of 2,000 tokens"
+    assert words.reading(0, 40, Reuse(0, 0)) == "Reading the prompt 0 of 40 tokens"
+    assert words.reading(0, 40, Reuse(1960, 0)) == (
+        "Reading the prompt 0 of 40 tokens, 1,960 more were in the cache"
+    )
+    assert (
+        words.reading(9, 2000, Reuse(0, 1960)) == "Reading the prompt 9 of 2,000 tokens, 1,960 of them again"
+    )
+    assert words.was_read(40, None) == words.was_read(40, Reuse(0, 0)) == ""
+    assert words.was_read(1, Reuse(1960, 0)) == "Read 1 token; 1,960 more were in the cache."
+    assert words.was_read(40, Reuse(1960, 31)) == (
+        "Read 40 tokens, 31 of them again; 1,960 more were in the cache."
+    )
+    assert words.was_read(2000, Reuse(0, 1960)) == "Read 2,000 tokens, 1,960 of them again."

@@ -1,0 +1,131 @@
+"""The cache of a conversation: the tokens it holds, and the marks it can go back to."""
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import Any
+
+from veloxquant_mlx.cache.slot import snapshot
+from veloxquant_mlx.rewind import Mark, cut, lowest_at, mark, rewind
+
+SHARE = 0.1
+"""Most that the marks of a conversation may take, as a share of its cache."""
+MOST = 64
+"""Most marks of one conversation: those of a plain cache take nothing, but looking through them does."""
+OPENING = 8
+"""Tokens before the end of a prompt that a mark keeps clear of: templates open a reply with some that they
+leave out, or write otherwise, once the reply is a part of the conversation."""
+_FADING = 0.25
+"""How much less likely than a turn the one before it is the place a person goes back to."""
+
+
+class LiveCache:
+    """A cache list together with the tokens in it; whoever feeds it says so.
+
+    Marks are made at both ends of a prompt: the turn boundaries that regenerating and editing go back to.
+    Their exact rows may take SHARE of the cache; beyond it the marks go whose loss is expected to cost the
+    fewest tokens read again, and those left are cut to as few rows as their method allows. One mark always
+    stays: in a short conversation it may take more.
+    """
+
+    def __init__(self, caches: list[Any]) -> None:
+        self.caches = caches
+        self.held: list[int] | None = []
+        """Tokens in the cache; None while a model call may be under way and nobody knows."""
+        self._marks: list[Mark] = []
+        self._turns: list[int] = []
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Token counts at which marks stand, rising."""
+        return tuple(made.tokens for made in self._marks)
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """Token counts at which a prompt began or ended, rising, whether a mark stands there or not."""
+        return tuple(self._turns)
+
+    @property
+    def mark_bytes(self) -> int:
+        """Bytes of the exact rows the marks keep (measured)."""
+        return sum(made.nbytes for made in self._marks)
+
+    def go_back(self, tokens: Sequence[int]) -> int:
+        """Make what is held a beginning of ``tokens`` that leaves one to read at least; its length.
+
+        0 leaves the cache as it was: there is no way back far enough, a fresh one is needed.
+        """
+        if self.held is None:
+            return 0
+        most = min(common(self.held, tokens), len(tokens) - 1)
+        if most == len(self.held):
+            return most
+        # Rows after the frontier are exact: a mark may stand anywhere among them.
+        usable = [made for made in [*self._marks, mark(self.caches, len(self.held))] if made.lowest <= most]
+        best = max(usable, key=lambda made: min(made.tokens, most), default=None)
+        place = 0 if best is None else min(best.tokens, most)
+        if best is None or not place:
+            return 0
+        rewind(self.caches, best if best.tokens == place else cut(self.caches, best, place))
+        self.held = self.held[:place]
+        self._marks = [made for made in self._marks if made.tokens <= place]
+        self._turns = [turn for turn in self._turns if turn <= place]
+        return place
+
+    def begin(self, prompt: int, turns: Iterable[int] = ()) -> set[int]:
+        """A prompt of so many tokens, those held included, begins: what is held is uncertain from now on.
+
+        Gives the token counts at which ``mark`` is wanted once the prompt is read so far: near its end, and
+        near those of ``turns`` it goes over, where a mark takes the fewest exact rows.
+        """
+        held, self.held = len(self.held or ()), None
+        if held:
+            self.mark(held)
+        end = prompt - 1
+        self._note(held, *turns, end)
+        places = (lowest_at(self.caches, max(0, turn - OPENING)) for turn in self._turns if turn <= end)
+        return {place for place in places if place > held}
+
+    def mark(self, tokens: int) -> None:
+        """Keep a way back to where the cache stands, at so many tokens."""
+        self._marks = [made for made in self._marks if made.tokens < tokens]
+        self._marks.append(mark(self.caches, tokens))
+        self._note(tokens)
+        self._thin()
+
+    def settle(self, tokens: list[int]) -> bool:
+        """The cache holds these tokens now; False when its slots count otherwise."""
+        self.held = tokens
+        counts = {slot.offset for slot in self.caches if hasattr(slot, "offset")}
+        return counts <= {len(tokens)}
+
+    def _note(self, *turns: int) -> None:
+        self._turns = sorted({*self._turns, *turns})
+
+    def _thin(self) -> None:
+        budget = SHARE * snapshot(self.caches).counted.total
+        while len(self._marks) > 1 and (len(self._marks) > MOST or self._least() > budget):
+            others = [[m for m in self._marks if m is not made] for made in self._marks]
+            self._marks = min(others, key=self._read_again)
+        if self._least() > budget:
+            return
+        for index, made in enumerate(self._marks):
+            if self.mark_bytes <= budget:
+                return
+            self._marks[index] = cut(self.caches, made, made.lowest)
+
+    def _least(self) -> int:
+        return sum(made.bytes_at(made.lowest) for made in self._marks)
+
+    def _read_again(self, marks: Sequence[Mark]) -> float:
+        """Tokens a person's next step back is expected to read again, with these marks."""
+        expected, weight = 0.0, 1.0
+        for turn in reversed(self._turns):
+            nearest = max((made.tokens for made in marks if made.tokens <= turn), default=0)
+            expected += weight * (turn - nearest)
+            weight *= _FADING
+        return expected
+
+
+def common(first: Sequence[int], second: Sequence[int]) -> int:
+    """Length of the longest beginning that both have."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
