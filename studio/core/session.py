@@ -192,7 +192,10 @@ class Session:
 
     def snapshot(self) -> CacheSnapshot | None:
         """The live cache as plain numbers, or None before the first reply."""
-        return snapshot(self._live.caches) if self._live is not None else None
+        if self._live is None:
+            return None
+        held = self._live.held
+        return snapshot(self._live.caches, None if held is None else len(held))
 
     def _run(
         self,
