@@ -43,6 +43,7 @@ def generate(
     held: int | None = None,
     context: int | None = None,
     prefill_block: int = PREFILL_BLOCK,
+    pauses: Collection[int] = (),
     stop: Stop = never,
 ) -> Iterator[Step]:
     """Feed ``tokens`` to the model and yield what happens, one step at a time.

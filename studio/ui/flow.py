@@ -81,15 +81,10 @@ class ReplyFlow:
             drawn = True
             self.snapshot = step.snapshot
             self._charts.append(step)
-<<<<<<< HEAD
             if isinstance(step, PrefillStep) and self._kind == REREAD:
                 self.rereading = step
             elif isinstance(step, PrefillStep):
-                self._chat.prefill(step.done, step.total)
-=======
-            if isinstance(step, PrefillStep):
                 self._chat.prefill(step.done, step.total, step.reuse)
->>>>>>> 3b0f45d (Session.answer: any conversation whole, its common tokens kept, marks within a tenth of the cache)
             elif isinstance(step, FinishedStep):
                 self._chat.append("".join(text))
                 text.clear()
