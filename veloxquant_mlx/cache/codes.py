@@ -123,7 +123,9 @@ class CodeStore:
         else:
             roots = stored.astype(mx.float32)
             values = (roots * mx.abs(roots) * self._factor_column()).astype(dtype)
-        return Window(values[0], values[1])
+        # Views: indexing would copy.
+        lo, scale = mx.split(values, 2)
+        return Window(mx.squeeze(lo, 0), mx.squeeze(scale, 0))
 
     def _factor_column(self) -> mx.array:
         return mx.array(self._factors or (1.0, 1.0)).reshape(2, 1, 1, 1, 1)
@@ -140,7 +142,7 @@ class CodeStore:
         if on_cpu():
             if self.dim % group or group * self.bits % 8:
                 return None
-            window = self._decoded_window(self._windows, dtype)
+            window = self._decoded_window(self._windows, mx.float32)
             return LaneReader(self.codes, window, lanes(self.bits, group), mean)
         if not self.readable or queries > 1:
             return None

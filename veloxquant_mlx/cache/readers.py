@@ -56,7 +56,7 @@ class KernelReader(NamedTuple):
 
 
 class LaneReader(NamedTuple):
-    """Codes multiplied as plain numbers, lane by lane.
+    """Codes multiplied as plain numbers, lane by lane, in float32.
 
     ``q . (lo + scale * c)`` is ``lo * sum(q) + scale * (q . c)``: the codes need no decoding, only to
     become numbers, and BLAS does the rest. On a CPU this takes less than half the time of the quantized
@@ -75,42 +75,48 @@ class LaneReader(NamedTuple):
 
     def scores(self, queries: mx.array) -> mx.array:
         """See Reader."""
-        in_lanes = self._by_group(queries) @ self.lanes.matrix.astype(queries.dtype)
-        in_lanes = in_lanes.reshape(*queries.shape[:-1], -1)
+        in_lanes = self._joined(self._by_group(queries) @ self.lanes.matrix)
         if self._few(queries):
             lo, scale = (part.swapaxes(-1, -2) for part in self.window)  # [B, H, 1, n]
             # BLAS takes less than half the time with the few columns on the right.
-            products = self._numbers(queries.dtype) @ mx.contiguous(in_lanes.swapaxes(-1, -2))
-            found = products.swapaxes(-1, -2) * scale + queries.sum(axis=-1, keepdims=True) * lo
+            products = self._numbers() @ mx.contiguous(in_lanes.swapaxes(-1, -2))
+            found = mx.addmm(products.swapaxes(-1, -2) * scale, queries.sum(axis=-1, keepdims=True), lo)
         else:
-            found = in_lanes @ self._rows(queries.dtype).swapaxes(-1, -2)
-        return found if self.mean is None else found + (queries * self.mean).sum(axis=-1, keepdims=True)
+            found = in_lanes @ self._rows().swapaxes(-1, -2)
+        return found if self.mean is None else found + queries @ self.mean.swapaxes(-1, -2)
 
     def weighted(self, weights: mx.array) -> mx.array:
         """See Reader."""
+        back = self.lanes.matrix.T
         if self._few(weights):
             lo, scale = self.window  # [B, H, n, 1]
-            in_lanes = (weights * scale.swapaxes(-1, -2)) @ self._numbers(weights.dtype)
-            found = in_lanes @ self.lanes.matrix.T.astype(weights.dtype) + weights @ lo
+            found = mx.addmm(weights @ lo, (weights * scale.swapaxes(-1, -2)) @ self._numbers(), back)
         else:
-            in_lanes = self._by_group(weights @ self._rows(weights.dtype))
-            found = in_lanes @ self.lanes.matrix.T.astype(weights.dtype)
-            found = found.reshape(*weights.shape[:-1], -1)
+            found = self._joined(self._by_group(weights @ self._rows()) @ back)
         return found if self.mean is None else found + weights.sum(axis=-1, keepdims=True) * self.mean
 
     def _few(self, left: mx.array) -> bool:
-        return self.window.lo.shape[-1] == 1 and left.shape[2] <= _FEW
+        return self._groups == 1 and left.shape[2] <= _FEW
+
+    @property
+    def _groups(self) -> int:
+        return self.window.lo.shape[-1]
 
     def _by_group(self, rows: mx.array) -> mx.array:
-        return rows.reshape(*rows.shape[:-1], self.window.lo.shape[-1], -1)
+        """Rows with an axis for the groups before the last one, if there are several."""
+        return rows if self._groups == 1 else mx.unflatten(rows, -1, (self._groups, -1))
 
-    def _numbers(self, dtype: mx.Dtype) -> mx.array:
+    def _joined(self, rows: mx.array) -> mx.array:
+        """Undo ``_by_group``."""
+        return rows if self._groups == 1 else mx.flatten(rows, -2)
+
+    def _numbers(self) -> mx.array:
         """The numbers of all groups, [B, H, n, G * P]."""
-        found = self.lanes.numbers(self._by_group(self.codes), dtype)
-        return found.reshape(*self.codes.shape[:-1], -1)
+        return self._joined(self.lanes.numbers(self._by_group(self.codes)))
 
-    def _rows(self, dtype: mx.Dtype) -> mx.array:
+    def _rows(self) -> mx.array:
         """The decoded rows in the order of the lanes, without the mean, [B, H, n, G * P]."""
-        lo, scale = (part[..., None] for part in self.window)
-        rows = self._by_group(self._numbers(dtype)) * scale + lo * self.lanes.ones.astype(dtype)
-        return rows.reshape(*self.codes.shape[:-1], -1)
+        lo, scale = self.window
+        if self._groups > 1:
+            lo, scale = lo[..., None], scale[..., None]
+        return self._joined(self.lanes.numbers(self._by_group(self.codes)) * scale + lo * self.lanes.ones)
