@@ -1,4 +1,4 @@
-"""Attention over a compressed slot: codes and exact rows apart under one softmax, or on decoded rows."""
+"""Attention over a compressed slot: codes and exact rows apart under one softmax, or all rows decoded."""
 
 import math
 from functools import reduce
@@ -24,8 +24,7 @@ def attend(keys: "Side", values: "Side", queries: mx.array, scale: float, mask: 
     grouped = queries.reshape(batch, heads, query_heads // heads * length, dim)
     if on_cpu() or (length == 1 and mask is None and keys.coded):
         out = _in_parts(keys, values, grouped, length, scale, mask)
-        if out is not None:
-            return out.astype(queries.dtype).reshape(batch, query_heads, length, -1)
+        return out.astype(queries.dtype).reshape(batch, query_heads, length, -1)
     out = mx.fast.scaled_dot_product_attention(
         keys.into_code_space(grouped).reshape(queries.shape),
         keys.rows_in_code_space(queries.dtype),
@@ -39,28 +38,21 @@ def attend(keys: "Side", values: "Side", queries: mx.array, scale: float, mask: 
 
 def _in_parts(
     keys: "Side", values: "Side", queries: mx.array, length: int, scale: float, mask: Mask
-) -> mx.array | None:
-    """Queries [B, H, R * L, D] over codes and exact rows under one softmax, [B, H, R * L, Dv].
-
-    None where a side has no reader for them.
-    """
+) -> mx.array:
+    """Queries [B, H, R * L, D] over codes and exact rows under one softmax, [B, H, R * L, Dv]."""
     # A CPU computes 16 bits slower and worse; bfloat16 would round the windows of the codes.
     dtype = mx.float32 if on_cpu() or queries.dtype == mx.bfloat16 else queries.dtype
     queries = queries.astype(dtype) * scale
     scores = [queries @ keys.exact_rows(dtype).swapaxes(-1, -2)]
-    value_reader = None
     if keys.coded:
-        key_reader, value_reader = keys.reader(dtype, length), values.reader(dtype, length)
-        if key_reader is None or value_reader is None:
-            return None
-        scores.append(key_reader.scores(keys.into_code_space(queries)))
+        scores.append(keys.reader(dtype).scores(keys.into_code_space(queries)))
     if mask is not None:
         masks = _masks_of_parts(keys, length, mask)
         scores = [_masked(part, seen, length) for part, seen in zip(scores, masks, strict=False)]
     (on_exact, *on_codes), total = _softmax(scores)
     out = on_exact @ values.exact_rows(dtype)
-    if value_reader is not None:
-        out = out + values.out_of_code_space(value_reader.weighted(on_codes[0]))
+    for weights in on_codes:
+        out = out + values.out_of_code_space(values.reader(dtype).weighted(weights))
     return out / total
 
 

@@ -130,11 +130,11 @@ class CodeStore:
     def _factor_column(self) -> mx.array:
         return mx.array(self._factors or (1.0, 1.0)).reshape(2, 1, 1, 1, 1)
 
-    def reader(self, dtype: mx.Dtype, queries: int, mean: mx.array | None) -> Reader | None:
-        """A reader that computes in ``dtype``, or None where the rows are better decoded.
+    def reader(self, dtype: mx.Dtype, mean: mx.array | None) -> Reader | None:
+        """A reader that computes in ``dtype``, or None where the rows have to be decoded.
 
         Args:
-            queries: rows of queries per head. mean: added to every row, in code space, [1, H, 1, D].
+            mean: added to every row, in code space, [1, H, 1, D].
         """
         if self.codes is None or self._windows is None:
             return None
@@ -144,7 +144,7 @@ class CodeStore:
                 return None
             window = self._decoded_window(self._windows, mx.float32)
             return LaneReader(self.codes, window, lanes(self.bits, group), mean)
-        if not self.readable or queries > 1:
+        if not self.readable:
             return None
         window = self._decoded_window(self._windows, dtype)
         return KernelReader(self.codes.view(mx.uint32), window, group, self.bits, mean)

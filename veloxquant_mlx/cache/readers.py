@@ -26,6 +26,21 @@ class Reader(Protocol):
         """Sums of the rows under weights [B, H, R, n], [B, H, R, D]."""
 
 
+class RowReader(NamedTuple):
+    """Decoded rows, for stores that nothing reads as they lie."""
+
+    rows: mx.array
+    """[B, H, n, D]."""
+
+    def scores(self, queries: mx.array) -> mx.array:
+        """See Reader."""
+        return queries @ self.rows.swapaxes(-1, -2)
+
+    def weighted(self, weights: mx.array) -> mx.array:
+        """See Reader."""
+        return weights @ self.rows
+
+
 class KernelReader(NamedTuple):
     """Codes as mlx's quantized kernels take them."""
 

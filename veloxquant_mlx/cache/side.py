@@ -8,7 +8,9 @@ import mlx.core as mx
 from ..quantizers.skvq import to_float16
 from ..telemetry import ByteCount
 from .dump import Dump, taken
-from .readers import Reader
+from .readers import Reader, RowReader
+
+_Change = Callable[[mx.array], mx.array]
 
 
 class SideMark(NamedTuple):
@@ -140,11 +142,11 @@ class Side:
 
     def rows(self, dtype: mx.Dtype) -> mx.array:
         """All rows in order, [B, H, offset, D]; the coded ones decoded."""
-        return self._in_order(self._decoded(dtype, self.out_of_code_space), dtype, lambda exact: exact)
+        return self._in_order(dtype, self.out_of_code_space, lambda exact: exact)
 
     def rows_in_code_space(self, dtype: mx.Dtype) -> mx.array:
         """All rows in order in the space of the codes: cheaper than bringing every coded row out of it."""
-        return self._in_order(self._decoded(dtype, lambda coded: coded), dtype, self.into_code_space)
+        return self._in_order(dtype, lambda coded: coded, self.into_code_space)
 
     def exact_rows(self, dtype: mx.Dtype) -> mx.array:
         """Sinks and tail, [B, H, n, D], without the coded rows between them."""
@@ -152,22 +154,18 @@ class Side:
             raise ValueError("This side holds no rows.")
         return self.exact.astype(dtype)
 
-    def _decoded(self, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]) -> mx.array | None:
-        if not self.coded:
-            return None
+    def _decoded(self, dtype: mx.Dtype, change: _Change) -> mx.array:
         if dtype != mx.float16:
             return change(self.coded_rows(dtype))
         # A step times a code, or a sum over rotated channels, may pass float16's range although no row does.
         return to_float16(change(self.coded_rows(mx.float32)))
 
-    def _in_order(
-        self, coded: mx.array | None, dtype: mx.Dtype, change: Callable[[mx.array], mx.array]
-    ) -> mx.array:
-        exact = change(self.exact_rows(dtype))
-        if coded is None:
+    def _in_order(self, dtype: mx.Dtype, change_coded: _Change, change_exact: _Change) -> mx.array:
+        exact = change_exact(self.exact_rows(dtype))
+        if not self.coded:
             return exact
         sinks, tail = exact[:, :, : self.sink_count], exact[:, :, self.sink_count :]
-        return mx.concatenate([sinks, coded, tail], axis=2)
+        return mx.concatenate([sinks, self._decoded(dtype, change_coded), tail], axis=2)
 
     def arrays(self) -> list[mx.array]:
         """Every array this side holds."""
@@ -223,12 +221,9 @@ class Side:
         """Undo ``into_code_space``."""
         return rows
 
-    def reader(self, dtype: mx.Dtype, queries: int) -> Reader | None:
-        """What attends straight on the store with so many query rows per head, computing in ``dtype``.
-
-        None where the rows are better decoded for the call.
-        """
-        return None
+    def reader(self, dtype: mx.Dtype) -> Reader:
+        """What attends on the store, computing in ``dtype``; here, on its rows decoded for the call."""
+        return RowReader(self._decoded(dtype, lambda coded: coded))
 
     def store_bytes(self) -> ByteCount:
         """Bytes of codes, parameters and side data (counted)."""

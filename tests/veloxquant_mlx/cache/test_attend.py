@@ -7,7 +7,7 @@ import pytest
 
 from tests.veloxquant_mlx.cache.feeding import feed, rows, skvq
 from veloxquant_mlx.cache import attend, codes
-from veloxquant_mlx.cache.readers import KernelReader, LaneReader
+from veloxquant_mlx.cache.readers import KernelReader, LaneReader, RowReader
 
 SPACES: list[dict[str, Any]] = [
     {}, {"skvq_reorder": False}, {"skvq_rotate": True}, {"skvq_center": True, "skvq_rotate": True},
@@ -82,10 +82,19 @@ def test_every_width_is_read_from_its_codes(bits: int, group: int, length: int, 
     asked = queries(length, 6)
     wanted = mx.fast.scaled_dot_product_attention(asked, *decoded(cache, mx.float32), scale=0.125, mask=None)
     assert close(cache.attend(asked, 0.125, None), wanted, 2e-5)
-    found = cache.key_side.reader(mx.float32, length)
-    # mlx's kernels know neither 7 bits nor groups of 16, and decode again for every query row.
-    unread = reader is KernelReader and (bits == 7 or group == 16 or length > 1)
-    assert type(found) is (type(None) if unread else reader)
+    # mlx's kernels know neither 7 bits nor groups of 16.
+    decodes = reader is KernelReader and (bits == 7 or group == 16)
+    assert type(cache.key_side.reader(mx.float32)) is (RowReader if decodes else reader)
+
+
+@pytest.mark.parametrize(("length", "mask"), [(1, None), (30, "causal")])
+def test_ragged_groups_are_decoded(length: int, mask: str | None, reader: type) -> None:
+    keys, values = rows(70, batch=2, heads=2, key_dim=80, value_dim=48)
+    cache = feed(skvq(skvq_group_size=32, skvq_bits_key=3, skvq_center=True), keys, values, [70])
+    assert isinstance(cache.key_side.reader(mx.float32), RowReader)
+    asked = queries(length, 6, 80)
+    wanted = mx.fast.scaled_dot_product_attention(asked, *decoded(cache, mx.float32), scale=0.1, mask=mask)
+    assert close(cache.attend(asked, 0.1, mask), wanted, 2e-5)
 
 
 def test_a_deferred_flush_follows_the_attention_it_was_deferred_for() -> None:
