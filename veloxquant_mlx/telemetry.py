@@ -98,10 +98,8 @@ class CacheSnapshot:
     @property
     def counted(self) -> ByteCount:
         """Sum over slots by kind."""
-        total = ByteCount()
-        for layer in self.layers:
-            total = total + layer.counted
-        return total
+        counts = [layer.counted for layer in self.layers]
+        return ByteCount(*(sum(getattr(count, kind) for count in counts) for kind in BYTE_KINDS))
 
     @property
     def resident_bytes(self) -> int:

@@ -44,12 +44,19 @@ def ink(scheme: Scheme, ratio: float) -> Ink:
     return Ink(scheme, ratio)
 
 
+_smalls: dict[str, QFont] = {}
+"""Made once: a font that was just made looks its glyphs up anew."""
+
+
 def small(font: QFont) -> QFont:
     """A chart's own size of a widget's font: 11 where the body is 13, figures of equal width."""
-    result = QFont(font)
-    result.setPixelSize(max(9, round(QFontInfo(font).pixelSize() * 11 / 13)))
-    result.setFeature(QFont.Tag("tnum"), 1)
-    return result
+    key = font.key()
+    if key not in _smalls:
+        result = QFont(font)
+        result.setPixelSize(max(9, round(QFontInfo(font).pixelSize() * 11 / 13)))
+        result.setFeature(QFont.Tag("tnum"), 1)
+        _smalls[key] = result
+    return _smalls[key]
 
 
 def _brush(kind: str, colour: QColor, paper: QColor, ratio: float) -> QBrush:

@@ -30,12 +30,20 @@ class PixelItem(pg.GraphicsObject):
     def __init__(self, plot: "QuietPlot") -> None:
         super().__init__()
         self._plot = plot
+        self._bounds: QRectF | None = None
+        """What the view shows; Qt asks for it many times a paint."""
 
     def boundingRect(self) -> QRectF:
-        return QRectF(self._plot.getViewBox().viewRect())
+        if self._bounds is None:
+            self._bounds = QRectF(self._plot.getViewBox().viewRect())
+        return self._bounds
 
     def viewTransformChanged(self) -> None:
         self.prepareGeometryChange()
+        self._bounds = None
+
+    def viewRangeChanged(self) -> None:
+        self.viewTransformChanged()
 
     def paint(self, painter: QPainter, *_: Any) -> None:
         to_pixels = painter.worldTransform()
@@ -81,6 +89,8 @@ class QuietPlot(pg.PlotWidget):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
         self.getViewBox().setDefaultPadding(0)
         self.getViewBox().disableAutoRange()
+        # Buttons and units that are not there need no updates.
+        self.getViewBox().sigStateChanged.disconnect(self.getPlotItem().viewStateChanged)
         self.scheme = Scheme.Dark
         self.movable = False
         self.words_above = False
@@ -93,6 +103,7 @@ class QuietPlot(pg.PlotWidget):
             axis.setPen(pg.mkPen(None))
             axis.setTickPen(pg.mkPen(None))
             axis.setZValue(1)
+            axis.enableAutoSIPrefix(False)
             axis.setStyle(
                 tickLength=0, tickAlpha=0, tickTextOffset=round(GAP), autoExpandTextSpace=False,
                 hideOverlappingLabels=False,

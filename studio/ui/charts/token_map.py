@@ -11,6 +11,7 @@ from studio.ui.charts.frame import Table
 from studio.ui.charts.ink import small
 from studio.ui.charts.layers import slot_ticks, walk
 from studio.ui.charts.runs import RUNS, Rows, TokenRuns, runs_of
+from studio.ui.charts.scale import limit
 from studio.ui.charts.scene import NOTHING, Scene
 from studio.ui.charts.timeline import Timeline
 from studio.ui.charts.tokens_view import TokensView
@@ -79,7 +80,8 @@ class TokenMap(TokensView):
         if runs is None:
             return
         count = len(runs.sinks)
-        self.whole = max(1.0, float(self.timeline.newest or runs.tokens)) * 1.02
+        # In steps, so that the rows stand still and only what is new moves.
+        self.whole = limit(1.01 * (self.timeline.newest or runs.tokens), base=2)
         metrics = QFontMetricsF(small(self.plot.font()))
         # Numbers below one another need less room than those side by side.
         pitch = self.plot.inside()[1] / count * metrics.horizontalAdvance("0000") / metrics.height()
