@@ -53,11 +53,15 @@ def tiny_model(family: str = "llama", *, seed: int = 0, **overrides: Any) -> Any
     mx.random.seed(seed)
     model = module.Model(module.ModelArgs.from_dict(config))
     # Larger than the usual initial weights: the attention of the random model is not flat then.
+    loud = ("q_proj.weight", "k_proj.weight")
     grown = [
-        (name, value * 3 if name.endswith(("q_proj.weight", "k_proj.weight")) else value)
+        # A file may leave weights to the checkpoint and begin with zeros, which no row would get through.
+        (name, mx.random.normal(value.shape) if value.ndim > 1 and not value.any().item() else value)
         for name, value in tree_flatten(model.parameters())
     ]
-    model.update(tree_unflatten(grown))
+    model.update(
+        tree_unflatten([(name, value * 3 if name.endswith(loud) else value) for name, value in grown])
+    )
     model.eval()
     mx.eval(model.parameters())
     return model

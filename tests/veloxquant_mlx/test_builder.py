@@ -16,6 +16,7 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
+from tests import families
 from tests.tiny import tiny_folder, tiny_model
 from veloxquant_mlx import attention
 from veloxquant_mlx.builder import KVCacheBuilder
@@ -272,7 +273,7 @@ def test_mlx_lm_does_not_swap_our_slots_for_quantized_ones(loaded: tuple[Any, An
     assert all(isinstance(slot, SKVQKVCache) for slot in made)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3_text", "qwen3_next", "deepseek_v2"])
+@pytest.mark.parametrize("family", sorted(families.FAMILIES.keys() - UNTOUCHED - {"mamba"}))
 def test_eight_bits_stay_close_to_the_uncompressed_answer(family: str) -> None:
     model = model_of(family)
     tokens = mx.arange(60)[None] % 250
@@ -280,9 +281,9 @@ def test_eight_bits_stay_close_to_the_uncompressed_answer(family: str) -> None:
     ours = model(tokens, cache=KVCacheBuilder.for_model(model, near))
     theirs = model(tokens, cache=make_prompt_cache(model))
     two = model(tokens, cache=KVCacheBuilder.for_model(model, SKVQ))
-    apart = mx.abs(ours - theirs).max().item()
-    assert 0 < apart < 0.1 * mx.abs(theirs).max().item()
-    assert apart < mx.abs(two - theirs).max().item()
+    apart = mx.abs(ours - theirs).mean().item()
+    assert 0 < apart < 0.1 * mx.abs(theirs).mean().item()
+    assert apart < 0.2 * mx.abs(two - theirs).mean().item()
 
 
 def test_models_are_not_changed_by_building(tmp_path: Path) -> None:
