@@ -105,7 +105,9 @@ class LaneReader(NamedTuple):
         back = self.lanes.matrix.T
         if self._few(weights):
             lo, scale = self.window  # [B, H, n, 1]
-            found = mx.addmm(weights @ lo, (weights * scale.swapaxes(-1, -2)) @ self._numbers(), back)
+            # Summed by mlx: BLAS's product of two vectors depends in its last bit on where they lie.
+            shift = (weights * lo.swapaxes(-1, -2)).sum(axis=-1, keepdims=True)
+            found = mx.addmm(shift, (weights * scale.swapaxes(-1, -2)) @ self._numbers(), back)
         else:
             found = self._joined(self._by_group(weights @ self._rows()) @ back)
         return found if self.mean is None else found + weights.sum(axis=-1, keepdims=True) * self.mean

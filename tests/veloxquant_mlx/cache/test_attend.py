@@ -1,5 +1,6 @@
 """Attention by the cache itself agrees with attention over its decoded rows."""
 
+import copy
 from typing import Any
 
 import mlx.core as mx
@@ -115,3 +116,18 @@ def test_extreme_scores_do_not_overflow() -> None:
     keys, values = rows(70, batch=2, heads=2, key_dim=64, value_dim=64)
     cache = feed(skvq(), keys, values, [70])
     assert mx.isfinite(cache.attend(1000 * queries(1, 4), 1.0, None)).all().item()
+
+
+def test_where_rows_lie_in_memory_changes_no_bit() -> None:
+    """One query row over one KV head each: where BLAS would multiply vector by vector."""
+    keys, values = rows(96, heads=4, key_dim=32, value_dim=32)
+    told = {"skvq_bits_key": 4, "skvq_bits_value": 4, "skvq_group_size": 64, "skvq_rotate": True}
+    cache = feed(skvq(**told), keys, values, [96])
+    query = mx.random.normal((1, 4, 1, 32), key=mx.random.key(1))
+    found, taken = set(), []
+    for place in range(150):
+        moved = copy.deepcopy(cache)
+        taken.append(mx.zeros((1 + 37 * place,)))
+        mx.eval(taken[-1])
+        found.add(bytes(memoryview(moved.attend(query, 0.2, None))))
+    assert len(found) == 1
