@@ -11,13 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .arguments import add_method, add_model, count, progress_bar, resolve_model, temperature
+from .arguments import progress_bar
+from .chat_command import add_chat
 from .config import KVCacheConfig, methods
 from .errors import Cancelled, VeloxQuantError
 from .measure_command import add_measure
 from .openblas import ensure_openblas
-from .sampling import Sampling
-from .spelling import read_config
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,14 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=version("veloxquant-studio"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    chat = commands.add_parser("chat", parents=[common], help="answer one prompt through a cache")
-    add_model(chat)
-    add_method(chat)
-    chat.add_argument("--prompt", required=True, help="the message; '-' reads it from standard input")
-    chat.add_argument("--max-tokens", type=count, default=256, metavar="N", help="most tokens to write (256)")
-    chat.add_argument("--temperature", type=temperature, default=0.0, metavar="T", help="0 is greedy (0)")
-    chat.set_defaults(run=_chat)
-
+    add_chat(commands, common)
     add_measure(commands, common)
 
     found = commands.add_parser("models", parents=[common], help="list the models on this computer")
@@ -105,56 +97,6 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("--to", type=Path, metavar="FOLDER", help="where to put the folder")
     importing.set_defaults(run=_import)
     return parser
-
-
-def _chat(options: argparse.Namespace) -> int:
-    config = read_config(options.method, options.preset, options.set)
-    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
-    if not prompt.strip():
-        raise VeloxQuantError("The prompt is empty: write something after --prompt.")
-
-    from . import attention
-    from .builder import KVCacheBuilder
-    from .generation import generate
-    from .models.load import load_model
-    from .prompt import encode_within
-    from .steps import FinishedStep, TokenStep
-    from .tables import figures_line, slot_table
-
-    with progress_bar(options.json) as progress:
-        loaded = load_model(resolve_model(options.model, progress), progress)
-    tokens = encode_within(loaded, [("user", prompt)])
-    attention.enable(loaded.model)
-    plan = KVCacheBuilder.plan(loaded.model, config)
-    cache = KVCacheBuilder.for_model(loaded.model, config)
-    for step in generate(
-        loaded.model, loaded.tokenizer, cache, tokens,
-        max_tokens=options.max_tokens, sampling=Sampling(temperature=options.temperature),
-        context=loaded.context,
-    ):  # fmt: skip
-        if isinstance(step, TokenStep) and not options.json:
-            print(step.text, end="", flush=True)
-        elif isinstance(step, FinishedStep):
-            finished = step
-    if options.json:
-        record = {
-            "model": loaded.info.name,
-            "compute": loaded.compute,
-            "config": config.as_dict(),
-            "plan": plan.words,
-            "prompt": prompt,
-            "reply": finished.text,
-            "reason": finished.reason,
-            "prompt_tokens": finished.prompt_tokens,
-            "reply_tokens": finished.reply_tokens,
-            "prefill_tokens_per_second": finished.prefill_speed,
-            "decode_tokens_per_second": finished.decode_speed,
-            "cache": finished.snapshot.as_dict(),
-        }
-        print(json.dumps(record, indent=2, ensure_ascii=False))
-    else:
-        print(f"\n\n{slot_table(finished.snapshot)}\n\n{plan.words}\n{figures_line(finished)}")
-    return 0
 
 
 def _models(options: argparse.Namespace) -> int:

@@ -6,18 +6,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data`` in one step.
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write that takes the place of ``path`` when the block ends without an error.
 
-    The bytes go to a temporary file beside ``path`` that is flushed to the disk and then renamed.
-    Raises OSError and leaves an existing ``path`` untouched and no temporary file behind.
+    It lies beside ``path``, is flushed to the disk and then renamed. Raises OSError; on any exception an
+    existing ``path`` stays untouched and no temporary file is left behind.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
@@ -26,6 +28,12 @@ def write_atomic(path: Path, data: bytes) -> None:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace ``path`` by ``data`` in one step; see ``atomic_file``."""
+    with atomic_file(path) as file:
+        file.write(data)
 
 
 @contextmanager

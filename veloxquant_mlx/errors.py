@@ -21,5 +21,9 @@ class CacheError(VeloxQuantError):
     """A cache was handed rows it cannot take; the cache is as it was before the call."""
 
 
+class StorageError(VeloxQuantError):
+    """A saved cache cannot be written, or a file is none that could be used here."""
+
+
 class Cancelled(Exception):
     """Raised inside a progress callback by a caller who wants the work to stop and undo itself."""

@@ -59,6 +59,11 @@ def figures_line(finished: FinishedStep) -> str:
     parts = [f"{finished.prompt_tokens:,} prompt tokens read"]
     if finished.prefill_speed is not None:
         parts[0] += f" at {finished.prefill_speed:,.1f} tokens/s"
+    reuse = finished.reuse
+    if reuse is not None and reuse.again:
+        parts[0] += f", {reuse.again:,} of them again"
+    if reuse is not None and reuse.kept:
+        parts[0] += f", {reuse.kept:,} more were in the cache"
     parts.append(f"{finished.reply_tokens:,} written")
     if finished.decode_speed is not None:
         parts[1] += f" at {finished.decode_speed:,.1f} tokens/s"

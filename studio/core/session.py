@@ -2,36 +2,39 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import mlx.core as mx
 
-from studio.core.live import LiveCache, common
-from veloxquant_mlx import attention
+from veloxquant_mlx import attention, storage
 from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
-from veloxquant_mlx.errors import Cancelled, VeloxQuantError
-from veloxquant_mlx.generation import GREEDY, Stop, generate, never, prefill
+from veloxquant_mlx.errors import Cancelled, StorageError, VeloxQuantError
+from veloxquant_mlx.generation import GREEDY, Stop, never, prefill
+from veloxquant_mlx.live import LiveCache, live_for
 from veloxquant_mlx.models.find import ModelInfo, describe
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
 from veloxquant_mlx.pieces import Pieces
 from veloxquant_mlx.progress import Progress, silent
 from veloxquant_mlx.prompt import encode_text, encode_within
 from veloxquant_mlx.sampling import Sampling
-from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Reuse, Step, TokenStep
+from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Step, TokenStep
 from veloxquant_mlx.telemetry import CacheSnapshot
 
 _log = logging.getLogger(__name__)
+
+
+Role = Literal["system", "user", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation; ``system`` is for the first one only."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Role
     content: str
 
 
@@ -135,6 +138,28 @@ class Session:
             del fresh
             mx.clear_cache()
 
+    def save(self, path: Path) -> None:
+        """Write the cache with its conversation to a file. Raises StorageError, and where there is none."""
+        model, live = self._require_model(), self._live
+        if live is None or not live.held:
+            raise StorageError("There is no cache to save yet: ask the model something first.")
+        turns = [(message.role, message.content) for message in self.messages]
+        storage.save(path, live.caches, model=model, config=self.config, tokens=live.held, turns=turns)
+
+    def resume(self, path: Path) -> Plan:
+        """Go on with a saved cache and its conversation, under the configuration it was made with.
+
+        Raises StorageError when the file does not fit; conversation and cache are then as they were.
+        """
+        model = self._require_model()
+        saved = storage.load(path, model)
+        self.new_chat()
+        self.config = saved.config
+        self.messages = [Message(cast(Role, role), content) for role, content in saved.turns]
+        self._live = LiveCache(saved.caches, saved.tokens)
+        self._known = saved.tokens
+        return self.plan()
+
     def new_chat(self) -> None:
         """Forget the conversation and its cache."""
         self.messages = []
@@ -211,26 +236,19 @@ class Session:
         text = ""
         whole = False
         try:
-            live, reuse = self._live_for(loaded, tokens)
-            wanted = live.begin(len(tokens))
-            fresh = tokens[reuse.kept :]
-            yield PrefillStep(0, len(fresh), snapshot(live.caches, reuse.kept), reuse=reuse)
-            for step in generate(
-                loaded.model, loaded.tokenizer, live.caches, fresh,
-                max_tokens=max_tokens, sampling=sampling, held=reuse.kept, context=loaded.context, stop=stop,
+            live, reuse = live_for(
+                tokens, self._live, self._known, lambda: KVCacheBuilder.for_model(loaded.model, self.config)
+            )
+            self._live = live
+            for step in live.steps(
+                loaded.model, loaded.tokenizer, tokens, reuse,
+                max_tokens=max_tokens, sampling=sampling, context=loaded.context, stop=stop,
                 written=encode_text(loaded.tokenizer, goes_on) if goes_on else (),
-                pauses=[place - reuse.kept for place in wanted],
             ):  # fmt: skip
-                if isinstance(step, PrefillStep) and reuse.kept + step.done in wanted:
-                    live.mark(reuse.kept + step.done)
-                elif isinstance(step, FinishedStep):
-                    text = step.text
-                    self.finished = step = replace(step, reuse=reuse)
-                    read = tokens[: reuse.kept + step.prompt_tokens]
-                    whole = live.settle([*read, *step.tokens])
-                    self._known = [*read, *step.tokens]
-                    if not whole:
-                        _log.error("The cache holds another number of tokens than it was fed.")
+                if isinstance(step, FinishedStep):
+                    text, whole = step.text, live.held is not None
+                    self.finished = step
+                    self._known = list(live.held or ())
                 elif isinstance(step, TokenStep):
                     text += step.text
                 yield step
@@ -245,15 +263,6 @@ class Session:
             if not whole:
                 # Nobody knows what it holds.
                 self._drop_cache()
-
-    def _live_for(self, loaded: LoadedModel, tokens: list[int]) -> tuple[LiveCache, Reuse]:
-        """The cache to go on with, and what it has of the tokens."""
-        known = min(common(self._known, tokens), len(tokens) - 1)
-        kept = self._live.go_back(tokens) if self._live is not None else 0
-        if self._live is None or not kept:
-            self._drop_cache()
-            self._live = LiveCache(KVCacheBuilder.for_model(loaded.model, self.config))
-        return self._live, Reuse(kept, max(0, known - kept))
 
     def _drop_cache(self) -> None:
         self._live = None

@@ -12,10 +12,12 @@ import pytest
 
 from tests.gguf_writer import tiny_gguf
 from tests.tiny import tiny_folder
-from veloxquant_mlx.__main__ import main, read_config, resolve_model
+from veloxquant_mlx.__main__ import main
+from veloxquant_mlx.arguments import resolve_model
 from veloxquant_mlx.config import methods
 from veloxquant_mlx.errors import QuantizerConfigError, VeloxQuantError
 from veloxquant_mlx.progress import silent
+from veloxquant_mlx.spelling import read_config
 from veloxquant_mlx.telemetry import BYTE_KINDS
 
 PROMPT = "the inner thing is on the table and here is more of it"
@@ -150,7 +152,7 @@ def test_damage_to_the_answer_is_one_sentence(
     def broken(*_: Any, **__: Any) -> None:
         raise VeloxQuantError("The cache cannot take this.")
 
-    monkeypatch.setattr("veloxquant_mlx.generation.generate", broken)
+    monkeypatch.setattr("veloxquant_mlx.live.generate", broken)
     assert refusal(capsys, chat(folder)) == "veloxquant: The cache cannot take this."
 
 

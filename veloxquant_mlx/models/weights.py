@@ -60,24 +60,35 @@ def read_weights(folder: Path) -> list[WeightInfo]:
 
 
 def _read_header(file: Path) -> list[WeightInfo]:
-    damaged = f"{file.name} is damaged or was not downloaded to its end: download the model again."
     try:
-        size = file.stat().st_size
-        with file.open("rb") as handle:
-            start = handle.read(8)
-            length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
-            if length > min(size - 8, _LONGEST_HEADER):
-                raise ModelError(damaged)
-            header = json.loads(handle.read(length))
-        return [
-            _tensor(name, entry, size - 8 - length)
-            for name, entry in header.items()
-            if name != "__metadata__"
-        ]
+        return read_header(file)[0]
     except OSError as error:
         raise ModelError(f"{file.name} can't be read ({error.strerror or error}).") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(damaged) from error
+    except ValueError as error:
+        raise ModelError(
+            f"{file.name} is damaged or was not downloaded to its end: download the model again."
+        ) from error
+
+
+def read_header(file: Path) -> tuple[list[WeightInfo], Any]:
+    """The tensors of a safetensors file and its metadata, which may be anything.
+
+    Promises that each tensor lies inside the file and is as long as its shape and type say, where the
+    type is known. Raises OSError, and ValueError for a damaged or cut file.
+    """
+    size = file.stat().st_size
+    with file.open("rb") as handle:
+        start = handle.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+        if length > min(size - 8, _LONGEST_HEADER):
+            raise ValueError("The header is longer than the file.")
+        text = handle.read(length)
+    try:
+        header = json.loads(text)
+        metadata = header.pop("__metadata__", None)
+        return [_tensor(name, entry, size - 8 - length) for name, entry in header.items()], metadata
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("The header is damaged.") from error
 
 
 def _tensor(name: str, entry: Mapping[str, Any], room: int) -> WeightInfo:

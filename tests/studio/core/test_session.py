@@ -13,8 +13,9 @@ import pytest
 from studio.core import session as session_module
 from studio.core.session import Message, Session
 from tests.tiny import tiny_folder
+from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig
-from veloxquant_mlx.errors import Cancelled, ModelError, VeloxQuantError
+from veloxquant_mlx.errors import Cancelled, ModelError, StorageError, VeloxQuantError
 from veloxquant_mlx.prompt import encode
 from veloxquant_mlx.steps import FinishedStep, PrefillStep, Reuse, Step, TokenStep
 
@@ -372,7 +373,7 @@ def test_a_reading_that_was_stopped_goes_on(session: Session) -> None:
 def test_a_cache_that_counts_otherwise_is_not_carried_on(
     session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    real = session_module.generate
+    real = live_module.generate
 
     def losing(*arguments: Any, **words: Any) -> Any:
         for step in real(*arguments, **words):
@@ -381,11 +382,41 @@ def test_a_cache_that_counts_otherwise_is_not_carried_on(
             yield step
 
     with monkeypatch.context() as patch:
-        patch.setattr(session_module, "generate", losing)
+        patch.setattr(live_module, "generate", losing)
         answer(session)
     assert "another number of tokens" in caplog.text
     assert session.snapshot() is None
     assert answer(session, "more").reuse is not None
+
+
+def test_a_saved_conversation_goes_on_in_another_session(
+    session: Session, folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(StorageError, match="no cache to save"):
+        session.save(tmp_path / "chat.cache")
+    session.configure(PLAIN)
+    answer(session, "one two three " * 20, 30)
+    session.save(tmp_path / "chat.cache")
+    other = Session(SKVQ)
+    other.load(folder)
+    assert other.resume(tmp_path / "chat.cache").replaced == 3
+    assert (other.config, other.messages, other.held) == (PLAIN, session.messages, session.held)
+    assert layers_of(other) == layers_of(session)
+    first, second = answer(session, "and now?", 20), answer(other, "and now?", 20)
+    assert second.reuse is not None
+    assert second.reuse.kept > 0
+    assert second.reuse == first.reuse
+    assert second.tokens == first.tokens
+
+
+def test_a_file_that_does_not_fit_leaves_the_conversation(session: Session, tmp_path: Path) -> None:
+    answer(session)
+    messages, layers = list(session.messages), layers_of(session)
+    (tmp_path / "chat.cache").write_bytes(b"nothing of the kind")
+    with pytest.raises(StorageError):
+        session.resume(tmp_path / "chat.cache")
+    assert session.messages == messages
+    assert layers_of(session) == layers
 
 
 def test_a_stopped_reply_keeps_what_was_written_and_can_be_followed(session: Session) -> None:
@@ -424,7 +455,7 @@ def test_a_reply_that_is_dropped_half_way_leaves_a_usable_session(session: Sessi
 
 def test_a_reply_that_fails_drops_the_cache(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(session)
-    real = session_module.generate
+    real = live_module.generate
 
     def failing(*arguments: Any, **words: Any) -> Any:
         for step in real(*arguments, **words):
@@ -433,7 +464,7 @@ def test_a_reply_that_fails_drops_the_cache(session: Session, monkeypatch: pytes
             yield step
 
     with monkeypatch.context() as patch:
-        patch.setattr(session_module, "generate", failing)
+        patch.setattr(live_module, "generate", failing)
         with pytest.raises(VeloxQuantError, match="It broke"):
             answer(session, "more")
     assert session.messages[2] == Message("user", "more")
@@ -452,7 +483,7 @@ def test_a_reply_that_fails_before_its_first_word_leaves_the_conversation_as_it_
         yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(session_module, "generate", failing)
+        patch.setattr(live_module, "generate", failing)
         with pytest.raises(VeloxQuantError, match="It broke"):
             answer(session, "more")
         assert session.messages == before

@@ -12,6 +12,7 @@ from studio.core import session as session_module
 from studio.ui.engine import Engine
 from tests.studio.ui.worker import LONG, Gate, Notes, endless
 from tests.tiny import tiny_folder
+from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig, methods
 from veloxquant_mlx.steps import FinishedStep, PrefillStep, Step, TokenStep
 
@@ -22,12 +23,12 @@ PLAIN = KVCacheConfig(method="plain")
 @pytest.fixture(autouse=True)
 def short_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     """A random model hardly ever ends a reply by itself: after 24 tokens it is enough."""
-    real = session_module.generate
+    real = live_module.generate
 
     def short(*arguments: Any, **words: Any) -> Iterator[Step]:
         return real(*arguments, **(words | {"max_tokens": 24}))
 
-    monkeypatch.setattr(session_module, "generate", short)
+    monkeypatch.setattr(live_module, "generate", short)
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +66,8 @@ def idle(qtbot: QtBot, engine: Engine) -> None:
 
 
 def gate(monkeypatch: pytest.MonkeyPatch, fits: Any) -> Gate:
-    made = Gate(session_module.generate, fits)
-    monkeypatch.setattr(session_module, "generate", made)
+    made = Gate(live_module.generate, fits)
+    monkeypatch.setattr(live_module, "generate", made)
     return made
 
 
@@ -123,13 +124,13 @@ def test_everything_is_told_on_the_screen_s_thread_and_done_on_another(
     qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     worked_on: set[int] = set()
-    real = session_module.generate
+    real = live_module.generate
 
     def noting(*arguments: Any, **words: Any) -> Iterator[Step]:
         worked_on.add(threading.get_ident())
         yield from real(*arguments, **words)
 
-    monkeypatch.setattr(session_module, "generate", noting)
+    monkeypatch.setattr(live_module, "generate", noting)
     answer(qtbot, ready)
     with qtbot.waitSignal(ready.exported, timeout=LONG):
         ready.export(str(tmp_path / "r.json"), True, {})
@@ -267,7 +268,7 @@ def test_a_new_chat_forgets(qtbot: QtBot, ready: Engine) -> None:
 def test_a_new_chat_stops_the_running_reply(
     qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "generate", endless)
+    monkeypatch.setattr(live_module, "generate", endless)
     ready.send("hello")
     qtbot.waitUntil(lambda: ready.state == "generating", timeout=LONG)
     with qtbot.waitSignal(ready.finished, timeout=LONG) as end:
@@ -279,7 +280,7 @@ def test_unloading_stops_the_running_reply_first(
     qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(session_module, "generate", endless)
+        patch.setattr(live_module, "generate", endless)
         ready.send("hello")
         qtbot.waitUntil(lambda: ready.state == "generating", timeout=LONG)
         with qtbot.waitSignal(ready.unloaded, timeout=LONG):
@@ -294,7 +295,7 @@ def test_unloading_stops_the_running_reply_first(
 def test_closing_stops_a_running_reply_and_ends_the_thread(
     qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "generate", endless)
+    monkeypatch.setattr(live_module, "generate", endless)
     ready.send("hello")
     qtbot.waitUntil(lambda: ready.state == "generating", timeout=LONG)
     ready.close()

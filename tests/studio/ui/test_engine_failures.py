@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from studio.core import session as session_module
 from studio.core.history import History
 from studio.core.report import validate_report
 from studio.ui.engine import Engine
@@ -18,6 +17,7 @@ from tests.gguf_writer import tiny_gguf
 from tests.studio.ui.test_engine import SKVQ, answer, engine, folder, gate, idle, notes, ready, short_replies
 from tests.studio.ui.worker import LONG, Notes
 from tests.tiny import tiny_folder
+from veloxquant_mlx import live as live_module
 from veloxquant_mlx.models import gguf
 from veloxquant_mlx.steps import Step, TokenStep
 
@@ -95,7 +95,7 @@ def test_weights_of_nan(qtbot: QtBot, engine: Engine, tmp_path: Path) -> None:
 def test_what_nobody_foresaw(
     qtbot: QtBot, ready: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
 ) -> None:
-    real = session_module.generate
+    real = live_module.generate
 
     def breaking(*arguments: Any, **told: Any) -> Iterator[Step]:
         with contextlib.closing(real(*arguments, **told)) as steps:  # type: ignore[type-var]
@@ -105,7 +105,7 @@ def test_what_nobody_foresaw(
                     raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(session_module, "generate", breaking)
+        patch.setattr(live_module, "generate", breaking)
         where, sentence, details = failure(qtbot, ready, lambda: ready.send("hello"))
     assert where == "chat"
     assert words in sentence

@@ -6,11 +6,11 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import RotatingKVCache
 
-from studio.core import live as live_module
-from studio.core.live import SHARE, LiveCache, common
 from tests.veloxquant_mlx.cache.feeding import rows
+from veloxquant_mlx import live as live_module
 from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
+from veloxquant_mlx.live import SHARE, LiveCache, common
 
 SKVQ = KVCacheConfig("skvq", skvq_window=16, skvq_recent=16)
 SLOTS = 3

@@ -1,11 +1,17 @@
 """The cache of a conversation: the tokens it holds, and the marks it can go back to."""
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
-from veloxquant_mlx.cache.slot import snapshot
-from veloxquant_mlx.rewind import Mark, cut, lowest_at, mark, rewind
+from .cache.slot import snapshot
+from .generation import generate
+from .rewind import Mark, cut, lowest_at, mark, rewind
+from .steps import FinishedStep, PrefillStep, Reuse, Step
+
+_log = logging.getLogger(__name__)
 
 SHARE = 0.1
 """Most that the marks of a conversation may take, as a share of its cache."""
@@ -27,9 +33,9 @@ class LiveCache:
     stays: in a short conversation it may take more.
     """
 
-    def __init__(self, caches: list[Any]) -> None:
+    def __init__(self, caches: list[Any], held: Sequence[int] = ()) -> None:
         self.caches = caches
-        self.held: list[int] | None = []
+        self.held: list[int] | None = list(held)
         """Tokens in the cache; None while a model call may be under way and nobody knows."""
         self._marks: list[Mark] = []
         self._turns: list[int] = []
@@ -71,6 +77,27 @@ class LiveCache:
         self._turns = [turn for turn in self._turns if turn <= place]
         return place
 
+    def steps(
+        self, model: Any, tokenizer: Any, tokens: Sequence[int], reuse: Reuse, **options: Any
+    ) -> Iterator[Step]:
+        """The steps of ``generate`` for a conversation of ``tokens``, of which ``reuse.kept`` are held.
+
+        A PrefillStep that tells the reuse comes first. Marks are made on the way. What is held is known again
+        at the FinishedStep: broken off before, the cache is of no use.
+        """
+        wanted = self.begin(len(tokens))
+        fresh = list(tokens[reuse.kept :])
+        yield PrefillStep(0, len(fresh), snapshot(self.caches, reuse.kept), reuse=reuse)
+        pauses = [place - reuse.kept for place in wanted]
+        for step in generate(model, tokenizer, self.caches, fresh, held=reuse.kept, pauses=pauses, **options):
+            if isinstance(step, PrefillStep) and reuse.kept + step.done in wanted:
+                self.mark(reuse.kept + step.done)
+            elif isinstance(step, FinishedStep):
+                step = replace(step, reuse=reuse)
+                if not self.settle([*tokens[: reuse.kept + step.prompt_tokens], *step.tokens]):
+                    _log.error("The cache holds another number of tokens than it was fed.")
+            yield step
+
     def begin(self, prompt: int, turns: Iterable[int] = ()) -> set[int]:
         """A prompt of so many tokens, those held included, begins: what is held is uncertain from now on.
 
@@ -93,10 +120,10 @@ class LiveCache:
         self._thin()
 
     def settle(self, tokens: list[int]) -> bool:
-        """The cache holds these tokens now; False when its slots count otherwise."""
-        self.held = tokens
+        """The cache holds these tokens now. False when its slots count otherwise: then nobody knows."""
         counts = {slot.offset for slot in self.caches if hasattr(slot, "offset")}
-        return counts <= {len(tokens)}
+        self.held = tokens if counts <= {len(tokens)} else None
+        return self.held is not None
 
     def _note(self, *turns: int) -> None:
         self._turns = sorted({*self._turns, *turns})
@@ -124,6 +151,21 @@ class LiveCache:
             expected += weight * (turn - nearest)
             weight *= _FADING
         return expected
+
+
+def live_for(
+    tokens: Sequence[int], live: LiveCache | None, known: Sequence[int], make: Callable[[], list[Any]]
+) -> tuple[LiveCache, Reuse]:
+    """The cache to read a conversation with, and what it has of it: ``live`` gone back, or a fresh one.
+
+    Args:
+        known: tokens that were read last, by whichever cache. make: gives the list of a fresh one.
+    """
+    seen = min(common(known, tokens), len(tokens) - 1)
+    kept = live.go_back(tokens) if live is not None else 0
+    if live is None or not kept:
+        live = LiveCache(make())
+    return live, Reuse(kept, max(0, seen - kept))
 
 
 def common(first: Sequence[int], second: Sequence[int]) -> int:
