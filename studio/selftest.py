@@ -44,6 +44,8 @@ class SelfTest(QObject):
         self.finished: FinishedStep | None = None
         self._last_tick: float | None = None
         self._gaps: list[float] = []
+        self._used = (0.0, 0.0)
+        """Processor time of this thread and of the whole process when the reply began."""
         self._pulse = QTimer(self)
         self._pulse.setTimerType(Qt.TimerType.PreciseTimer)
         self._pulse.setInterval(GAP_TICK_MS)
@@ -80,6 +82,7 @@ class SelfTest(QObject):
         if state == "generating":
             self._note("first_token")
             self._last_tick = None
+            self._used = (time.thread_time(), time.process_time())
             self._pulse.start()
         elif state == "idle":
             self._pulse.stop()
@@ -97,12 +100,14 @@ class SelfTest(QObject):
         self._pulse.stop()
         self._note("finished")
         self.finished = step
+        screen, whole = time.thread_time() - self._used[0], time.process_time() - self._used[1]
         gaps = sorted(self._gaps)
         self.timings |= {
             "prompt_tokens": step.prompt_tokens,
             "reply_tokens": step.reply_tokens,
             "prefill_tokens_per_second": step.prefill_speed,
             "decode_tokens_per_second": step.decode_speed,
+            "screen_share_of_processor_time": round(screen / whole, 4) if whole else None,
             "gui_ticks": len(gaps),
             "gui_gap_longest_ms": round(gaps[-1] * 1000, 1) if gaps else None,
             "gui_gap_99th_ms": round(gaps[int(len(gaps) * 0.99)] * 1000, 1) if gaps else None,

@@ -12,6 +12,9 @@ from studio.ui.theme import scheme_now
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
+REST_MS = 250
+"""Least time between two drawings while steps come: growth by a token or two is not seen any sooner."""
+
 
 class ChartsHost(QFrame):
     """Keeps the History and hands it to the charts panel once that is there."""
@@ -35,6 +38,12 @@ class ChartsHost(QFrame):
         self._plan: Plan | None = None
         self._waiting = ""
         self._method: type[KVCacheConfig] | None = None
+        self._late = False
+        """Whether something came since the last drawing."""
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(REST_MS)
+        self._rest.timeout.connect(self._draw_late)
         self._column = QVBoxLayout(self)
         parts.margins(self._column, 0, 0, 0, 0, 0)
 
@@ -78,9 +87,17 @@ class ChartsHost(QFrame):
         return {} if self.history is None else {k: v.copy() for k, v in self.history.columns().items()}
 
     def refresh(self) -> None:
-        """Draw what is new."""
-        if self.panel is not None:
+        """Draw what is new, at once or after a rest: the processor belongs to the reply."""
+        if self.panel is None:
+            return
+        self._late = self._rest.isActive()
+        if not self._late:
             self.panel.refresh()
+            self._rest.start()
+
+    def _draw_late(self) -> None:
+        if self._late:
+            self.refresh()
 
     def clear(self) -> None:
         """A new conversation: no history."""

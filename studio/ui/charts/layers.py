@@ -152,6 +152,10 @@ class LayersChart(ChartFrame):
         metrics = QFontMetricsF(small(self._plot.font()))
         totals = self._bars.kinds.sum(axis=1)
         tallest = max(int(totals.max()), int(self._bars.resident.max()), int(self._bars.reference.max()), 1)
+        history = self._scene.history
+        if history is not None and history.snapshot is not None:
+            # Going back in time the axis stands still, so that the bars are seen to grow.
+            tallest = max(tallest, *(layer.reference_bytes for layer in history.snapshot.layers), 1)
         high = limit(tallest * 1.06 / 1e6)
         span = max(float(count), width / WIDEST)
         levels = decimal_ticks(high, max(1, min(5, int(height / (metrics.height() * 2)))))

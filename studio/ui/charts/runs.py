@@ -112,6 +112,9 @@ class Rows(PixelItem):
     ) -> None:
         """A ring around the selected slot, and a cross-hair where the pointer is."""
         ink = self._plot.ink
+        if self.runs is None:
+            return
+        right = min(frame.right(), self.runs.tokens * to_pixels.m11() + to_pixels.dx() + 3)
         if self.hover is not None and self.hover[0] < len(heights):
             slot, token = self.hover
             veil = QColor(ink.text)
@@ -119,9 +122,8 @@ class Rows(PixelItem):
             left = max(frame.left(), token * to_pixels.m11() + to_pixels.dx())
             wide = max(1.0, to_pixels.m11())
             painter.fillRect(QRectF(left, frame.top(), wide, frame.height()), veil)
-            painter.fillRect(QRectF(frame.left(), edges[slot], frame.width(), heights[slot]), veil)
-        if self.runs is not None and self.selected is not None and self.selected < len(heights):
-            right = min(frame.right(), self.runs.tokens * to_pixels.m11() + to_pixels.dx() + 3)
+            painter.fillRect(QRectF(frame.left(), edges[slot], right - frame.left(), heights[slot]), veil)
+        if self.selected is not None and self.selected < len(heights):
             top, high = edges[self.selected] - 1, heights[self.selected] + 2
             ring = QRectF(frame.left() + 0.5, top, right - frame.left() - 1, high)
             painter.setPen(QPen(ink.text, 1.5))

@@ -67,7 +67,7 @@ def slot_notes(layer: LayerStats, scene: Scene) -> list[str]:
     notes = [f"{layer.tokens:,} tokens"]
     if layer.replaced and layer.reference_bytes and layer.counted.total:
         bits = 16 * layer.counted.total / layer.reference_bytes
-        notes.append(f"{bits:.2f} bits per value, counted, everything included")
+        notes.append(f"{bits:.2f} bits per value, counted end to end")
     declared = {} if scene.method is None else scene.method.gauges
     for name, value in layer.gauges.items():
         gauge = declared.get(name)

@@ -57,7 +57,7 @@ class TokenMap(TokensView):
         if scene.snapshot is None:
             self.set_words("")
         elif frontier:
-            self.set_words(f"{scene.snapshot.tokens - int(frontier):,} newest tokens exact")
+            self.set_words(f"{scene.snapshot.tokens - int(frontier):,} newest exact")
         else:
             self.set_words("" if scene.snapshot.counted.codes else scene.waiting)
         self.arrange()

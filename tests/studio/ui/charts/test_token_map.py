@@ -72,7 +72,7 @@ def test_the_frontier_is_named_and_moves_with_the_history(show: Show) -> None:
     kept.append(TokenStep("a", 1, 85, snapshot(400, 3)))
     panel.refresh()
     assert abs(line() - at(plot, 384, 0).x()) <= 2
-    assert panel.token_map.words == "16 newest tokens exact"
+    assert panel.token_map.words == "16 newest exact"
 
 
 def test_slots_without_a_frontier_are_one_run() -> None:
