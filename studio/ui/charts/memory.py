@@ -60,11 +60,11 @@ class MemoryChart(TokensView):
     def show_scene(self, scene: Scene) -> None:
         """Show a history with the figures of one moment of it."""
         self._scene = scene
-        if scene.snapshot is None or scene.history is None:
+        self.set_empty(scene.nothing)
+        if scene.snapshot is None or scene.history is None or scene.nothing:
             self._areas.tip = None
             self._areas.take(None)
             self.set_words("")
-            self.set_empty(NOTHING)
             return
         shown, ratio = scene.snapshot, scene.snapshot.ratio
         self._areas.marks = scene.history.turn_marks
@@ -73,7 +73,6 @@ class MemoryChart(TokensView):
         )
         smaller = f"{words.ratio(ratio)} smaller than 16 bits, counted" if ratio else scene.waiting
         self.set_words(smaller)
-        self.set_empty("")
         self.arrange()
 
     def table(self) -> Table:

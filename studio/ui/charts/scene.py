@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from studio.core.history import History
+from studio.ui.charts.figures import fine
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan
 from veloxquant_mlx.telemetry import CacheSnapshot, LayerStats
@@ -17,7 +18,7 @@ class Scene:
 
     history: History | None = None
     snapshot: CacheSnapshot | None = None
-    """The cache at the moment shown; None before the first token."""
+    """The cache at the moment shown; None while it holds nothing."""
     live: bool = True
     """Whether that is the newest moment."""
     plan: Plan | None = None
@@ -29,6 +30,16 @@ class Scene:
     def layers(self) -> tuple[LayerStats, ...]:
         """The slots at the moment shown."""
         return () if self.snapshot is None else self.snapshot.layers
+
+    @property
+    def nothing(self) -> str:
+        """Why there are no tokens to draw; empty when there are."""
+        if self.snapshot is None:
+            return NOTHING
+        if self.snapshot.tokens:
+            return ""
+        held = fine(self.snapshot.resident_bytes)
+        return f"This model caches no tokens: its state takes {held}, measured, however long the conversation"
 
     def reason(self, layer: LayerStats) -> str:
         """Why a slot is compressed or not, without a full stop."""
@@ -47,6 +58,6 @@ def scene(
 ) -> Scene:
     """The scene at the newest moment, or at the last row with at most ``moment`` tokens."""
     snapshot = None if history is None else history.snapshot if moment is None else history.moment(moment)
-    if snapshot is not None and not (snapshot.tokens and snapshot.layers):
+    if snapshot is not None and not (snapshot.layers and (snapshot.tokens or snapshot.resident_bytes)):
         snapshot = None
     return Scene(history, snapshot, moment is None, plan, method, waiting)

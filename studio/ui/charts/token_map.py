@@ -50,16 +50,17 @@ class TokenMap(TokensView):
     def show_scene(self, scene: Scene) -> None:
         """Show the slots at a moment."""
         self._scene = scene
-        self._rows.runs = None if scene.snapshot is None else runs_of(scene.snapshot)
+        shown = None if scene.nothing else scene.snapshot
+        self._rows.runs = None if shown is None else runs_of(shown)
         self._rows.update()
-        self.set_empty(NOTHING if scene.snapshot is None else "")
-        frontier = None if scene.snapshot is None else scene.snapshot.gauge("frontier")
-        if scene.snapshot is None:
+        self.set_empty(scene.nothing)
+        frontier = None if shown is None else shown.gauge("frontier")
+        if shown is None:
             self.set_words("")
         elif frontier:
-            self.set_words(f"{scene.snapshot.tokens - int(frontier):,} newest exact")
+            self.set_words(f"{shown.tokens - int(frontier):,} newest exact")
         else:
-            self.set_words("" if scene.snapshot.counted.codes else scene.waiting)
+            self.set_words("" if shown.counted.codes else scene.waiting)
         self.arrange()
 
     def table(self) -> Table:

@@ -1,13 +1,17 @@
 import pytest
-from PySide6.QtGui import QImage
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QImage
 from PySide6.QtWidgets import QApplication
 
+from studio.core.history import History
+from studio.ui.charts.fidelity import NOT_COMPARED
 from studio.ui.charts.panel import WIDE, ChartsPanel
 from studio.ui.charts.scene import NOTHING
 from studio.ui.theme import DARK, LIGHT, Scheme, kind_colour, palette_for
 from tests.studio.synthetic import history, plan, snapshot
 from tests.studio.ui.charts.conftest import Show
 from veloxquant_mlx.steps import TokenStep
+from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot, LayerStats
 
 
 def colours_of(panel: ChartsPanel) -> set[str]:
@@ -110,3 +114,48 @@ def test_the_charts_have_names_for_a_screen_reader(show: Show) -> None:
     assert panel.memory.accessibleName() == "Memory over tokens"
     assert "smaller than 16 bits, counted" in panel.memory.accessibleDescription()
     assert panel.layers.accessibleName() == "Layers" and "codes" in panel.legend.accessibleName()
+
+
+def test_a_model_that_caches_no_tokens_says_what_its_state_takes(show: Show) -> None:
+    kept = History()
+    states = tuple(LayerStats(n, False, ByteCount(foreign=600_000), 600_000, 600_000, 0) for n in range(4))
+    kept.append(TokenStep("a", 1, 1, CacheSnapshot(0, states, 0, 0)))
+    panel = show(kept, plan(4, frozenset(range(4))))
+    for view in (panel.memory, panel.token_map):
+        assert view.empty.startswith("This model caches no tokens: its state takes 2.40 MB, measured")
+    assert panel.layers.empty == "" and panel.layers.drawn["foreign"].tolist() == [600_000] * 4
+    assert not panel.grab().isNull()
+
+
+def test_every_view_is_drawn_at_any_size_and_text(show: Show, qapp: QApplication) -> None:
+    before = qapp.font()
+    kept = history(slots=128, ranked=True)
+    try:
+        for pixels, size in ((13, (400, 200)), (26, (720, 420)), (13, (2560, 500))):
+            font = QFont(before)
+            font.setPixelSize(pixels)
+            qapp.setFont(font)
+            panel = show(kept, plan(128), size)
+            panel.select(127)
+            for index in range(5):
+                panel.tabs.setCurrentIndex(index)
+                QApplication.processEvents()
+                assert panel.width() == size[0] or size[0] < panel.minimumSizeHint().width()
+                assert not panel.grab().isNull()
+    finally:
+        qapp.setFont(before)
+
+
+def test_views_tell_a_screen_reader_their_names(show: Show) -> None:
+    panel = show(history(slots=3), plan(3))
+    assert [view.accessibleName() for view in panel.views] == [
+        "Memory over tokens", "Layers", "Token map", "Rank", "Fidelity",
+    ]  # fmt: skip
+    for view in panel.views:
+        assert (
+            view.more.accessibleName() == f"Save {view.title}"
+            and view.focusPolicy() == Qt.FocusPolicy.StrongFocus
+        )
+    assert panel.moments.slider.accessibleName() == "Moment shown"
+    assert panel.moments.slider.accessibleDescription() == "token 500 of 500"
+    assert panel.fidelity.empty == NOT_COMPARED
