@@ -33,6 +33,7 @@ KNOWS_MLX_LM = {
     "veloxquant_mlx/models/load.py",
     "veloxquant_mlx/models/slots.py",
     "veloxquant_mlx/rewind.py",
+    "veloxquant_mlx/server.py",
     "veloxquant_mlx/storage.py",
     "veloxquant_mlx/shapes.py",
 }
