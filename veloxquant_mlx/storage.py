@@ -122,10 +122,9 @@ def load(path: Path, model: LoadedModel) -> SavedCache:
 
 
 def _dump(slot: Any) -> Dump:
-    if isinstance(slot, SlotCache):
-        return slot.dump()
+    # A list that holds one of our caches is a SlotCache too, and is written part by part.
     if not isinstance(slot, CacheList):
-        return dump_attributes(slot)
+        return slot.dump() if isinstance(slot, SlotCache) else dump_attributes(slot)
     arrays: dict[str, mx.array] = {}
     facts: dict[str, Any] = {}
     for index, part in enumerate(slot.caches):
@@ -135,11 +134,11 @@ def _dump(slot: Any) -> Dump:
 
 
 def _restore(slot: Any, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
-    if isinstance(slot, SlotCache):
-        slot.restore(arrays, facts)
-    elif isinstance(slot, CacheList):
+    if isinstance(slot, CacheList):
         for index, part in enumerate(slot.caches):
             _restore(part, under(str(index), arrays), facts[str(index)])
+    elif isinstance(slot, SlotCache):
+        slot.restore(arrays, facts)
     else:
         restore_attributes(slot, arrays, facts)
 

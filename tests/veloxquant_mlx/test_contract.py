@@ -32,7 +32,10 @@ from tests.veloxquant_mlx.cases import (
 from veloxquant_mlx import KVCacheBuilder, attention
 from veloxquant_mlx.cache.base import CompressedKVCache
 from veloxquant_mlx.cache.slot import held_arrays, held_tokens, snapshot
+from veloxquant_mlx.models.describe import ModelInfo
+from veloxquant_mlx.models.load import LoadedModel
 from veloxquant_mlx.rewind import mark, rewind
+from veloxquant_mlx.storage import load, save
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 every_setting = pytest.mark.parametrize("setting", SETTINGS)
@@ -190,6 +193,23 @@ def test_going_back_is_never_having_gone_on(family: str, setting: str) -> None:
     straight = copy.deepcopy(fed(family, setting))
     assert same([feed(family, caches, (22,), PROMPT)], [feed(family, straight, (22,), PROMPT)])
     assert same(_in_use(caches), _in_use(straight))
+
+
+@every_family
+@every_setting
+def test_a_saved_list_goes_on_as_if_it_had_never_been_away(family: str, setting: str, tmp_path: Path) -> None:
+    caches = copy.deepcopy(fed(family, setting))
+    info = ModelInfo(Path(family), family, "tests", "mlx", family)
+    loaded = LoadedModel(model_of(family), None, info, {}, "CPU float32", None, family)
+    file = tmp_path / "saved.safetensors"
+    save(file, caches, model=loaded, config=config_of(family, setting), tokens=TOKENS[:PROMPT])
+    found = load(file, loaded)
+    assert found.tokens == TOKENS[:PROMPT]
+    assert found.config == config_of(family, setting)
+    assert [type(slot) for slot in found.caches] == [type(slot) for slot in caches]
+    assert snapshot(found.caches).layers == snapshot(caches).layers
+    assert same(arrays(found.caches), arrays(caches))
+    assert same([feed(family, found.caches, (1, 18), PROMPT)], [feed(family, caches, (1, 18), PROMPT)])
 
 
 def _in_use(caches: list[Any]) -> list[mx.array]:

@@ -8,7 +8,6 @@ from mlx_lm.models.cache import CacheList
 
 from ..telemetry import ByteCount, HeadBasis
 from .base import CompressedKVCache
-from .dump import Dump, dump_attributes, prefixed, restore_attributes, under
 from .marks import SlotMark
 from .slot import Absent, SlotCache, held_arrays, held_tokens
 
@@ -57,27 +56,6 @@ class MixedCache(CacheList, SlotCache):
         from ..rewind import mark_slot
 
         return mark_slot(self, held_tokens(self))
-
-    def dump(self) -> Dump:
-        """Those of every cache, under its place."""
-        arrays: dict[str, mx.array] = {}
-        facts: dict[str, Any] = {}
-        for place, cache in enumerate(self.caches):
-            own = cache.dump() if isinstance(cache, SlotCache) else dump_attributes(cache)
-            arrays |= prefixed(str(place), own[0])
-            facts[str(place)] = own[1]
-        return arrays, facts
-
-    def restore(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
-        """See SlotCache."""
-        if facts.keys() != {str(place) for place in range(len(self.caches))}:
-            raise ValueError("caches")
-        for place, cache in enumerate(self.caches):
-            told = under(str(place), arrays), facts[str(place)]
-            if isinstance(cache, SlotCache):
-                cache.restore(*told)
-            else:
-                restore_attributes(cache, *told)
 
     def _foreign(self) -> list[mx.array]:
         others = (cache for cache in self.caches if not isinstance(cache, SlotCache))
