@@ -13,7 +13,7 @@ from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import Cancelled, StorageError, VeloxQuantError
-from veloxquant_mlx.generation import GREEDY, Stop, never, prefill
+from veloxquant_mlx.generation import GREEDY, PREFILL_BLOCK, Stop, never, prefill
 from veloxquant_mlx.live import LiveCache, live_for
 from veloxquant_mlx.models.find import ModelInfo, describe
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
@@ -123,8 +123,11 @@ class Session:
         fresh = LiveCache(KVCacheBuilder.for_model(loaded.model, config))
         try:
             wanted = fresh.begin(len(tokens) + 1, self._live.turns if self._live is not None else ())
+            # Some 16 steps: enough for a curve and to stop soon, without losing much speed to small blocks.
+            block = min(PREFILL_BLOCK, 32 * -(-len(tokens) // 512))
+            pieces = Pieces(loaded.tokenizer)
             for step in prefill(
-                loaded.model, Pieces(loaded.tokenizer), fresh.caches, tokens, pauses=wanted, stop=stop
+                loaded.model, pieces, fresh.caches, tokens, pauses=wanted, block=block, stop=stop
             ):
                 if step.done in wanted:
                     fresh.mark(step.done)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractSlider, QHBoxLayout, QSizePolicy, QWidget
 
 from studio.ui import parts
 from studio.ui.fields import Labelled
-from studio.ui.theme import kind_colour, scheme_now, tokens
+from studio.ui.theme import DARK, LIGHT, contrast, kind_colour, scheme_now, tokens
 
 _DIGITS = range(Qt.Key.Key_0.value, Qt.Key.Key_9.value + 1)
 
@@ -58,8 +58,9 @@ class _Column(QAbstractSlider):
         share = (self.value() - self.minimum()) / span
         filled = QRectF(frame)
         filled.setTop(frame.bottom() - share * frame.height())
+        fill = kind_colour("codes", scheme_now()) if live else QColor(t.line)
         if share:
-            painter.setBrush(kind_colour("codes", scheme_now()) if live else QColor(t.line))
+            painter.setBrush(fill)
             painter.drawRoundedRect(filled, min(4.0, filled.height() / 2), min(4.0, filled.height() / 2))
         font = QFont(self.font())
         font.setWeight(QFont.Weight.DemiBold)
@@ -68,7 +69,9 @@ class _Column(QAbstractSlider):
         # On the fill where it is high enough for the number, above it otherwise.
         inside = filled.height() > line + 4
         top = filled.top() + 2 if inside else filled.top() - line - 1
-        painter.setPen(QColor((t.on_accent if inside else t.text) if live else t.faint))
+        # Of the two inks the one that can be read on the fill.
+        ink = max(DARK.on_accent, LIGHT.on_accent, key=lambda colour: contrast(colour, fill.name()))
+        painter.setPen(QColor((ink if inside else t.text) if live else t.faint))
         spot = QRectF(frame.left(), max(top, frame.top()), frame.width(), line)
         painter.drawText(spot, Qt.AlignmentFlag.AlignCenter, str(self.value()))
         if self.hasFocus():
@@ -165,7 +168,7 @@ class BitBar(Labelled):
     """A list of whole numbers; its mean stands beside the words."""
 
     def __init__(self, label: str, unit: str, low: int, high: int, tip: str) -> None:
-        super().__init__(label, "", tip)
+        super().__init__(label, unit, tip)
         self._kind = unit
         self.column.setSpacing(4)
         self.row = _Row(low, high)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QUndoStack
+from PySide6.QtGui import QAction, QUndoStack
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
@@ -131,14 +131,9 @@ class CachePanel(QFrame):
         self.preset_box.chosen.connect(self._preset_chosen)
         self.row.apply_clicked.connect(self.apply)
         self.row.cancel_clicked.connect(self.cancel_requested)
-        for button, action in (
-            ("undo", self.menu.undo),
-            ("redo", self.menu.redo),
-            ("reset", self.menu.reset),
-        ):
-            made = IconButton(button, action.text())
-            made.follow(action)
-            self.row.add_button(made)
+        self.undo_button = self._follower("undo", self.menu.undo)
+        self.redo_button = self._follower("redo", self.menu.redo)
+        self.reset_button = self._follower("reset", self.menu.reset)
         self.menu.undo.triggered.connect(self.undo_stack.undo)
         self.menu.redo.triggered.connect(self.undo_stack.redo)
         self.menu.reset.triggered.connect(self._reset)
@@ -146,6 +141,12 @@ class CachePanel(QFrame):
         self.undo_stack.indexChanged.connect(self._offer)
         self._preset_actions = PresetActions(self, self.menu, self.presets)
         return page
+
+    def _follower(self, sign: str, action: QAction) -> IconButton:
+        button = IconButton(sign, action.text())
+        button.follow(action)
+        self.row.add_button(button)
+        return button
 
     def event(self, event: QEvent) -> bool:
         """In a low panel the figures scroll with the form, so that the form keeps some room."""
@@ -322,6 +323,7 @@ class CachePanel(QFrame):
         if config is None or self._settled is None:
             return
         if config != self._settled:
+            self.notice.clear()
             self.undo_stack.push(SettingChange(self._settled, config, self.go_to))
             self._settled = config
         self._let_go()

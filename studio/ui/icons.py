@@ -66,8 +66,6 @@ class IconButton(QToolButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        side = round(28 * parts.text_scale())
-        self.setFixedSize(side, side)
 
     def follow(self, action: QAction) -> None:
         """Do what an action does, under its name, while it can."""

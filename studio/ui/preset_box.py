@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox
+from PySide6.QtGui import QPaintEvent
+from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox, QStylePainter
 
 from studio.core.presets import OwnPreset
 from studio.ui.icons import own_mark
 from veloxquant_mlx.config import KVCacheConfig
 
 CUSTOM = "Custom"
+_TIP = "settings that belong together; moving any control makes them Custom"
 
 
 class PresetBox(QComboBox):
@@ -21,7 +23,6 @@ class PresetBox(QComboBox):
         super().__init__()
         self._shown: tuple[object, ...] = ()
         self.setAccessibleName("Preset")
-        self.setToolTip("Settings that belong together. Moving any control makes it Custom.")
         self.activated.connect(self._picked)
 
     def show_config(self, config: KVCacheConfig, own: Sequence[OwnPreset]) -> None:
@@ -45,7 +46,29 @@ class PresetBox(QComboBox):
             if name == CUSTOM:
                 self.addItem(CUSTOM)
             self.setCurrentIndex(self.findText(name))
+        self.setToolTip(f"{name}: {_TIP}")
         self.setEnabled(self.count() > 1)
+
+    def showPopup(self) -> None:
+        """The list is as wide as its names, however narrow the box is."""
+        view = self.view()
+        view.setMinimumWidth(view.sizeHintForColumn(0) + 2 * view.frameWidth() + 24)
+        super().showPopup()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A name that is too long ends in dots; Qt would cut it."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        part = QStyle.SubControl.SC_ComboBoxEditField
+        room = self.style().subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self).width()
+        if not self.itemIcon(self.currentIndex()).isNull():
+            room -= self.iconSize().width() + 8
+        end = Qt.TextElideMode.ElideRight
+        option.currentText = self.fontMetrics().elidedText(self.currentText(), end, room)
+        painter = QStylePainter(self)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+        painter.end()
 
     def _picked(self, index: int) -> None:
         config = self.itemData(index)

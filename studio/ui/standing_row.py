@@ -84,8 +84,9 @@ class StandingRow(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        # Room for the longest sentence: the panel must not move while a slider is dragged.
-        self.words = parts.Words("small", 2)
+        # Room for the longest sentence, so that the panel doesn't move while a slider is dragged; large text
+        # has none to spare.
+        self.words = parts.Words("small", 2 if parts.text_scale() < 1.3 else 1)
         self.apply_button = parts.button(
             "Apply", "primary", "Read the conversation again through this cache", "Apply cache settings"
         )
@@ -96,11 +97,11 @@ class StandingRow(QWidget):
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
         self.bar.setAccessibleName("Reading the conversation again")
+        # The bar keeps its place and the row is as high as its small buttons: nothing jumps below the hand.
+        policy = self.bar.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.bar.setSizePolicy(policy)
         for hidden in (self.bar, self.apply_button, self.cancel_button):
-            # All keep their places: nothing may jump below the hand when they come.
-            policy = hidden.sizePolicy()
-            policy.setRetainSizeWhenHidden(hidden is not self.cancel_button)
-            hidden.setSizePolicy(policy)
             hidden.hide()
         self._buttons = QHBoxLayout()
         parts.margins(self._buttons, 0, 0, 0, 0, 2)

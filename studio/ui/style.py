@@ -73,11 +73,12 @@ QPushButton[role="segment"]:focus { border: 2px solid $accent; padding: 0 3px; }
 QPushButton[role="segment"]:disabled { color: $faint; }
 QPushButton[role="segment"]:checked:disabled { border-color: $line; }
 QToolButton[role="icon"] {
-    background: transparent; border: 1px solid transparent; padding: 0; min-height: 0;
+    background: transparent; border: 1px solid transparent; padding: 0;
+    min-height: 26px; max-height: 26px; min-width: 26px; max-width: 26px;
 }
 QToolButton[role="icon"]:hover { background: $raised; }
 QToolButton[role="icon"]:pressed { background: $line; }
-QToolButton[role="icon"]:focus { border: 2px solid $accent; padding: 0; }
+QToolButton[role="icon"]:focus { border: 1px solid $accent; padding: 0; }
 QToolButton::menu-indicator { image: none; }
 QToolButton[role="more"] {
     background: transparent; border: 1px solid transparent; color: $muted; padding: 0 5px; min-height: 14px;
@@ -146,7 +147,8 @@ QProgressBar::chunk { background: $accent; border-radius: 2px; }
 
 QMenuBar { background: $panel; }
 QMenu { background: $panel; border: 1px solid $line; padding: 4px; }
-QMenu::item { padding: 5px 24px 5px 12px; border-radius: 4px; }
+QMenu::item { padding: 5px 24px 5px 22px; border-radius: 4px; }
+QMenu::indicator { width: 12px; height: 12px; left: 5px; }
 QMenu::item:selected { background: $accent_soft; }
 QMenu::item:disabled { color: $faint; }
 QMenu::separator { height: 1px; background: $line; margin: 4px 8px; }

@@ -157,7 +157,10 @@ class Areas(PixelItem):
             at = float(across(np.array([tip.frontier]))[0])
             words = f"frontier {tip.frontier:,.0f}"
             self._paint_frontier(painter, frame, at, resident, words)
-        self._paint_figures(painter, frame, x, reference, resident)
+        ghost = None
+        if self.ghost is not None and tip.live and self.ghost[-1, 0] == tip.tokens:
+            ghost = float(height(self.ghost[-1:, 1])[0])
+        self._paint_figures(painter, frame, x, reference, resident, ghost)
 
     def _paint_frontier(self, painter: QPainter, frame: QRectF, x: float, top: float, words: str) -> None:
         """A flag on the stack: behind it only codes, before it rows still exact."""
@@ -178,9 +181,15 @@ class Areas(PixelItem):
         painter.drawText(QPointF(left, top - 1 + metrics.ascent()), words)
 
     def _paint_figures(
-        self, painter: QPainter, frame: QRectF, x: float, reference: float, resident: float
+        self,
+        painter: QPainter,
+        frame: QRectF,
+        x: float,
+        reference: float,
+        resident: float,
+        ghost: float | None,
     ) -> None:
-        """The values of both lines, written beside their dots and kept apart."""
+        """The values of the lines, written beside their dots and kept apart."""
         ink, tip = self._plot.ink, self.tip
         if tip is None:
             return
@@ -188,17 +197,20 @@ class Areas(PixelItem):
         bold = QFont(plain)
         bold.setWeight(QFont.Weight.DemiBold)
         line = QFontMetricsF(bold).height()
-        low, high = frame.top() + line / 2, frame.bottom() - line / 2
-        ends = [min(max(reference, low), high), min(max(resident, low), high)]
-        if abs(ends[0] - ends[1]) < line:
-            upper = 0 if reference <= resident else 1
-            middle = min(max(sum(ends) / 2, low + line / 2), high - line / 2)
-            ends[upper], ends[1 - upper] = middle - line / 2, middle + line / 2
+        labels = [
+            (reference, ink.colours["reference"], ink.muted, tip.words[0]),
+            (resident, ink.text, ink.text, tip.words[1]),
+        ]
+        if ghost is not None and self.ghost is not None:
+            accent = QColor(ink.tokens.accent)
+            labels.append((ghost, accent, accent, (fine(int(self.ghost[-1, 1])), " predicted")))
         painter.setPen(Qt.PenStyle.NoPen)
-        for dot, colour in ((reference, ink.colours["reference"]), (resident, ink.text)):
+        for dot, colour, _, _ in labels:
             painter.setBrush(colour)
             painter.drawEllipse(QPointF(x, dot), 2.5, 2.5)
-        for y, (figure, rest), colour in zip(ends, tip.words, (ink.muted, ink.text), strict=True):
+        low, high = frame.top() + line / 2, frame.bottom() - line / 2
+        ends = kept_apart([label[0] for label in labels], line, low, high)
+        for y, (_, _, colour, (figure, rest)) in zip(ends, labels, strict=True):
             wide = QFontMetricsF(bold).horizontalAdvance(figure)
             whole = wide + QFontMetricsF(plain).horizontalAdvance(rest)
             left = min(x + 8, frame.right() - whole)
@@ -211,6 +223,20 @@ class Areas(PixelItem):
             painter.setFont(plain)
             painter.setPen(ink.muted)
             painter.drawText(back.adjusted(2 + wide, 0, 0, 0), _LEFT, rest)
+
+
+def kept_apart(places: list[float], least: float, low: float, high: float) -> list[float]:
+    """The places moved as little as their order allows, ``least`` apart, between ``low`` and ``high``."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    kept = [min(max(places[index], low), high) for index in order]
+    for _ in kept:
+        for above in range(len(kept) - 1):
+            short = least - (kept[above + 1] - kept[above])
+            if short > 0:
+                kept[above] -= short / 2
+                kept[above + 1] += short / 2
+        kept = [min(max(y, low + i * least), high - (len(kept) - 1 - i) * least) for i, y in enumerate(kept)]
+    return [kept[order.index(index)] for index in range(len(places))]
 
 
 def _sparse(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ from studio.ui import standing_row
 from studio.ui.applying import Standing
 from studio.ui.cache_panel import CachePanel, shapes_of
 from studio.ui.fields import ValueSlider
-from studio.ui.icons import IconButton
 from studio.ui.preset_box import CUSTOM
 from tests.studio import synthetic
 from tests.studio.ui.conftest import METHODS
@@ -258,7 +257,8 @@ def test_reset_goes_back_to_the_preset_chosen_last(qtbot: QtBot, panel: CachePan
     assert panel.menu.reset.text() == "Reset to Small" and not panel.menu.reset.isEnabled()
     choose(panel, "Plain")
     drag(panel, 7)
-    button = next(b for b in panel.findChildren(IconButton) if b.accessibleName() == "Reset to Plain")
+    button = panel.reset_button
+    assert button.accessibleName() == button.toolTip() == "Reset to Plain"
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert panel.config() == FakeConfig()
     assert panel.preset_box.currentText() == "Plain" and not button.isEnabled()

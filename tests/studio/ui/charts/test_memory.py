@@ -1,11 +1,13 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFontMetricsF, QImage
 from PySide6.QtWidgets import QApplication, QLabel, QToolTip
 
 from studio.core.history import History
+from studio.ui.charts.areas import kept_apart
 from studio.ui.charts.ink import STACK, small
 from studio.ui.charts.plot import RIGHT, QuietPlot
 from studio.ui.charts.scene import NOTHING, WAITING
@@ -224,3 +226,33 @@ def test_the_sentence_of_an_empty_chart_is_in_the_middle(show: Show) -> None:
     sentence = next(label for label in chart.findChildren(QLabel) if label.text() == NOTHING)
     middle = sentence.geometry().center().y()
     assert abs(middle - sentence.parentWidget().rect().center().y()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("places", "kept"),
+    [
+        ([10.0, 50.0], [10.0, 50.0]),
+        ([20.0, 22.0], [16.0, 26.0]),
+        ([22.0, 20.0], [26.0, 16.0]),
+        ([0.0, 0.0, 0.0], [5.0, 15.0, 25.0]),
+        ([99.0, 98.0, 97.0], [95.0, 85.0, 75.0]),
+    ],
+)
+def test_figures_are_kept_apart_in_their_order(places: list[float], kept: list[float]) -> None:
+    assert kept_apart(places, 10, 5, 95) == pytest.approx(kept, abs=0.5)
+
+
+def test_a_ghost_has_its_figure_at_its_end(show: Show) -> None:
+    chart = show(history(((300, 200),), slots=4)).memory
+    assert chart.tip is not None
+    before = chart.grab().toImage()
+    chart.set_ghost([(10, 1e5), (chart.tip.tokens, 5e5)])
+    labelled = chart.grab().toImage()
+    chart.set_ghost([(10, 1e5), (chart.tip.tokens - 1, 5e5)])
+    unlabelled = chart.grab().toImage()
+    right = [x for x in range(before.width()) if _column(labelled, x) != _column(unlabelled, x)]
+    assert len(right) > 40, "the words stand beside the end"
+
+
+def _column(image: QImage, x: int) -> list[int]:
+    return [image.pixel(x, y) for y in range(image.height())]
