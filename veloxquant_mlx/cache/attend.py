@@ -45,14 +45,14 @@ def _in_parts(
     queries = queries.astype(dtype) * scale
     scores = [queries @ keys.exact_rows(dtype).swapaxes(-1, -2)]
     if keys.coded:
-        scores.append(keys.reader(dtype).scores(keys.into_code_space(queries)))
+        scores.append(keys.reader(dtype, queries.shape[2]).scores(keys.into_code_space(queries)))
     if mask is not None:
         masks = _masks_of_parts(keys, length, mask)
         scores = [_masked(part, seen, length) for part, seen in zip(scores, masks, strict=False)]
     (on_exact, *on_codes), total = _softmax(scores)
     out = on_exact @ values.exact_rows(dtype)
     for weights in on_codes:
-        out = out + values.out_of_code_space(values.reader(dtype).weighted(weights))
+        out = out + values.out_of_code_space(values.reader(dtype, queries.shape[2]).weighted(weights))
     return out / total
 
 

@@ -14,6 +14,8 @@ from .readers import KernelReader, LaneReader, Reader, on_cpu
 
 _KERNEL_GROUPS = (32, 64, 128)
 _KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
+_KERNEL_ROWS = 6
+"""Query rows up to which mlx's kernel reads rows of several windows faster than lanes on a CPU."""
 _USUAL_ROOT = 40
 """8-bit code of the largest window of the first chunk: later ones may be ten times as large (127 / 40
 squared) before they are cut off."""
@@ -130,24 +132,25 @@ class CodeStore:
     def _factor_column(self) -> mx.array:
         return mx.array(self._factors or (1.0, 1.0)).reshape(2, 1, 1, 1, 1)
 
-    def reader(self, dtype: mx.Dtype, mean: mx.array | None) -> Reader | None:
+    def reader(self, dtype: mx.Dtype, queries: int, mean: mx.array | None) -> Reader | None:
         """A reader that computes in ``dtype``, or None where the rows have to be decoded.
 
         Args:
+            queries: rows of queries a head that it will be asked for.
             mean: added to every row, in code space, [1, H, 1, D].
         """
         if self.codes is None or self._windows is None:
             return None
         group = min(self.group, self.dim)
-        if on_cpu():
-            if self.dim % group or group * self.bits % 8:
-                return None
+        whole_bytes = self.dim % group == 0 and group * self.bits % 8 == 0
+        by_kernel = self.readable and (not on_cpu() or (group < self.dim and queries <= _KERNEL_ROWS))
+        if by_kernel:
+            window = self._decoded_window(self._windows, dtype)
+            return KernelReader(self.codes.view(mx.uint32), window, group, self.bits, mean)
+        if on_cpu() and whole_bytes:
             window = self._decoded_window(self._windows, mx.float32)
             return LaneReader(self.codes, window, lanes(self.bits, group), mean)
-        if not self.readable:
-            return None
-        window = self._decoded_window(self._windows, dtype)
-        return KernelReader(self.codes.view(mx.uint32), window, group, self.bits, mean)
+        return None
 
     def decoded(self, dtype: mx.Dtype) -> mx.array:
         """All rows, [B, H, n, D]; computed in float32 unless ``dtype`` holds float16 exactly."""

@@ -74,9 +74,9 @@ class LaneReader(NamedTuple):
     """Codes multiplied as plain numbers, lane by lane, in float32.
 
     ``q . (lo + scale * c)`` is ``lo * sum(q) + scale * (q . c)``: the codes need no decoding, only to
-    become numbers, and BLAS does the rest. On a CPU this takes less than half the time of the quantized
-    kernel, which decodes the codes again for every query row. For many queries, or where a row has several
-    windows, these are applied to the rows instead, which stay in the order of the lanes.
+    become numbers, and BLAS does the rest. On a CPU this takes less time than the quantized kernel,
+    which decodes the codes again for every query row. For many queries, or where a row has several windows,
+    these are applied to the rows instead, which stay in the order of the lanes.
     """
 
     codes: mx.array

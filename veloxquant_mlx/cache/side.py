@@ -221,8 +221,11 @@ class Side:
         """Undo ``into_code_space``."""
         return rows
 
-    def reader(self, dtype: mx.Dtype) -> Reader:
-        """What attends on the store, computing in ``dtype``; here, on its rows decoded for the call."""
+    def reader(self, dtype: mx.Dtype, queries: int) -> Reader:
+        """What attends on the store with so many rows of queries a head, computing in ``dtype``.
+
+        Here, on its rows decoded for the call.
+        """
         return RowReader(self._decoded(dtype, lambda coded: coded))
 
     def store_bytes(self) -> ByteCount:

@@ -264,10 +264,10 @@ class SKVQSide(Side):
         rows = self.store.decoded(dtype)
         return rows if self.mean is None else rows + self.mean.astype(dtype)[:, None]
 
-    def reader(self, dtype: mx.Dtype) -> Reader:
+    def reader(self, dtype: mx.Dtype, queries: int) -> Reader:
         """A reader of the codes, or of decoded rows where nothing else takes the codes' layout."""
         mean = None if self.mean is None else self.mean.astype(dtype)[None, :, None]
-        return self.store.reader(dtype, mean) or super().reader(dtype)
+        return self.store.reader(dtype, queries, mean) or super().reader(dtype, queries)
 
     def store_bytes(self) -> ByteCount:
         """Codes, parameters and side data (counted)."""
