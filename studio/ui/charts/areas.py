@@ -107,8 +107,11 @@ class Areas(PixelItem):
             painter.setPen(ink.reference)
             painter.drawPath(arrayToQPath(*_sparse(x, height(drawing.reference))))
         if self.ghost is not None:
+            path = arrayToQPath(across(self.ghost[:, 0]), height(self.ghost[:, 1]))
+            # On a bed of the background: codes have the colour of the accent where it is dark.
+            painter.strokePath(path, QPen(ink.halo, 5))
             painter.setPen(ink.ghost)
-            painter.drawPath(arrayToQPath(across(self.ghost[:, 0]), height(self.ghost[:, 1])))
+            painter.drawPath(path)
         if self.tip is not None:
             self._paint_tip(painter, frame, across, height)
         if self.hover is not None:
