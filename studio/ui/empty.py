@@ -92,8 +92,8 @@ class EmptyState(QWidget):
         self.lead.setText(
             uncompressed
             or "Ask something and watch the cache grow below, beside what 16 bits would have taken. "
-            "Then change a setting at the right: the conversation is read again through it. Regenerate to see "
-            "what it does to the answer."
+            "Then change a setting at the right: the conversation is read again through it. Regenerate to "
+            "see what it does to the answer."
         )
         self._show("", examples=True)
 
