@@ -4,7 +4,7 @@ Plain records, neither Qt nor MLX nor a database: ``store`` keeps what is here, 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -24,6 +24,10 @@ class Figures:
     """What a finished reply measured and was made with; None where it is unknown."""
 
     prompt_tokens: int | None = None
+    """Tokens that were read for it."""
+    kept_tokens: int | None = None
+    again_tokens: int | None = None
+    """What the cache had of the conversation, and what was read once more; see Reuse."""
     reply_tokens: int | None = None
     tokens_per_second: float | None = None
     context_tokens: int | None = None
@@ -51,7 +55,7 @@ class Message:
     @property
     def content(self) -> str:
         """What the model reads: the files, each under its name, then the words."""
-        return "\n\n".join([*(_quoted(file) for file in self.files), self.text])
+        return "\n\n".join([*(quoted(file) for file in self.files), self.text])
 
 
 class Conversation:
@@ -72,6 +76,10 @@ class Conversation:
 
     def __len__(self) -> int:
         return len(self._messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        """All messages, oldest first."""
+        return iter([self._messages[id] for id in sorted(self._messages)])
 
     def __contains__(self, id: object) -> bool:
         return id in self._messages
@@ -147,7 +155,7 @@ class Conversation:
         return id
 
 
-def _quoted(file: Attachment) -> str:
+def quoted(file: Attachment) -> str:
     """A file as a model reads it: fenced by more backticks than its own text has in a row."""
     longest = max((len(run) for run in re.findall("`+", file.text)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -116,6 +116,23 @@ def open_database(path: Path) -> Opened:
     return _in_memory(f"The file of your chats, {path}, {reason}; until then nothing you write is kept.")
 
 
+def retreat(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """A connection to memory that holds what can still be read of a file; the old one is closed."""
+    memory = _prepared(sqlite3.connect(":memory:", isolation_level=None))
+    try:
+        connection.backup(memory)
+        _look_around(memory)
+    except sqlite3.Error as error:
+        _log.warning("Nothing could be read any more: %s", error)
+        memory.close()
+        memory = _in_memory("").connection
+        # The messages that the next ones belong to are on the screen only.
+        memory.execute("PRAGMA foreign_keys = OFF")
+    with contextlib.suppress(sqlite3.Error):
+        connection.close()
+    return memory
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """True for errors that say the file itself is broken."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF

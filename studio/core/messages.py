@@ -8,7 +8,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +136,14 @@ def _made(row: tuple[Any, ...], grown: str) -> Message:
     return Message(
         id, parent, role, text + grown,
         tuple(Attachment(**file) for file in json.loads(files)) if files else (),
-        ended, Figures(**json.loads(figures)) if figures else Figures(), created,
+        ended, _figures(figures), created,
     )  # fmt: skip
+
+
+def _figures(kept: str | None) -> Figures:
+    """What another version kept besides is left out."""
+    values = json.loads(kept) if kept else {}
+    return Figures(**{item.name: values[item.name] for item in fields(Figures) if item.name in values})
 
 
 def files_out(files: Sequence[Attachment]) -> str | None:

@@ -174,8 +174,6 @@ class Session:
         self, prompt: str, *, sampling: Sampling = GREEDY, stop: Stop = never, max_tokens: int | None = None
     ) -> Iterator[Step]:
         """Add a message and answer it; see ``answer``."""
-        if not prompt.strip():
-            raise VeloxQuantError("The message is empty: write something first.")
         asked = [*self.messages, Message("user", prompt)]
         return self.answer(asked, sampling=sampling, stop=stop, max_tokens=max_tokens)
 
@@ -212,6 +210,8 @@ class Session:
         """
         if not messages:
             raise VeloxQuantError("There is no message to answer yet: write one first.")
+        if messages[-1].role == "user" and not messages[-1].content.strip():
+            raise VeloxQuantError("The message is empty: write something first.")
         loaded = self._require_model()
         tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
         before = list(self.messages if fallback is None else fallback)

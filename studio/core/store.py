@@ -85,6 +85,11 @@ class Store:
         """Let go of the file."""
         self._connection.close()
 
+    def go_on_in_memory(self) -> None:
+        """After the file has failed: what could still be read of it is in memory, and all goes on there."""
+        self._connection = database.retreat(self._connection)
+        self.keeps = False
+
     def changed_elsewhere(self) -> bool:
         """True when another instance or thread wrote since the last call."""
         before, self._version = self._version, self._data_version()

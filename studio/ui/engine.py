@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject, QThread, Signal, Slot
+from PySide6.QtCore import QCoreApplication, QObject, QThread, Signal, Slot
 
+from studio.core.conversation import Figures
+from studio.core.messages import Journal, StoreError
+from studio.core.request import Request
 from veloxquant_mlx.errors import Cancelled, VeloxQuantError
 from veloxquant_mlx.progress import Progress
 from veloxquant_mlx.steps import FinishedStep, Step, TokenStep
@@ -52,7 +55,12 @@ class Events(QObject):
     configured = Signal(object)
     """The configuration that is in use from now on, after configure."""
     started = Signal(str)
-    """``reply`` or ``regenerate``: the prompt is accepted and being read; ``reread``: the conversation is."""
+    """``reply``, ``regenerate`` or ``continue``: the prompt is accepted and being read; ``reread``: the
+    conversation is."""
+    dropped = Signal(int)
+    """So many of the oldest messages are left out of what is read, for the context can't hold them."""
+    counted = Signal(object, int)
+    """What was handed to ``count`` and its tokens."""
     finished = Signal(object)
     """FinishedStep."""
     failed = Signal(str, str, str)
@@ -152,13 +160,22 @@ class _Worker(Events):
         with self._edge("chat", "starting a new chat"):
             self._ready().new_chat()
 
-    @Slot(str, object)
-    def reply(self, prompt: str, stop: threading.Event) -> None:
-        self._answer("reply", lambda session: session.reply(prompt, stop=stop.is_set))
+    @Slot(object, object)
+    def answer(self, request: Request, stop: threading.Event) -> None:
+        with self._edge("chat", "writing the reply"), _Kept(request) as kept:
+            steps = self._begun(request, stop)
+            self.state_changed.emit("prefill")
+            self.started.emit(request.kind)
+            self._hand_on(steps, kept.take)
+        self.state_changed.emit("idle")
 
-    @Slot(object)
-    def regenerate(self, stop: threading.Event) -> None:
-        self._answer("regenerate", lambda session: session.regenerate(stop=stop.is_set))
+    @Slot(object, str)
+    def count(self, key: object, text: str) -> None:
+        with self._edge("chat", "counting tokens"):
+            from veloxquant_mlx.prompt import encode_text
+
+            if self._session is not None and self._session.model is not None:
+                self.counted.emit(key, len(encode_text(self._session.model.tokenizer, text)))
 
     @Slot()
     def close(self) -> None:
@@ -181,19 +198,26 @@ class _Worker(Events):
                 )
                 self.exported.emit(wanted.path)
 
-    def _answer(self, kind: str, begin: Callable[["Session"], Iterator[Step]]) -> None:
-        with self._edge("chat", "writing the reply"):
-            steps = begin(self._ready())
-            self.state_changed.emit("prefill")
-            self.started.emit(kind)
-            self._hand_on(steps)
-        self.state_changed.emit("idle")
+    def _begun(self, request: Request, stop: threading.Event) -> Iterator[Step]:
+        from studio.core.fitting import left_out
+        from studio.core.session import Message
 
-    def _hand_on(self, steps: Iterator[Step]) -> None:
+        session = self._ready()
+        turns = list(request.turns)
+        if request.drop and session.model is not None and (gone := left_out(session.model, turns)):
+            first = turns[0][0] == "system"
+            del turns[first : first + gone]
+            self.dropped.emit(gone)
+        messages = [Message(role, text) for role, text in turns]  # type: ignore[arg-type]
+        return session.answer(messages, sampling=request.sampling, stop=stop.is_set)
+
+    def _hand_on(self, steps: Iterator[Step], keep: Callable[[Step], None] = lambda _: None) -> None:
         """Put each step where the window takes it from; the steps end here whatever happens."""
         writing = False
         with contextlib.closing(steps):  # type: ignore[type-var]
             for step in steps:
+                # On disk before it is on the screen.
+                keep(step)
                 self.steps.append(step)
                 if not writing and isinstance(step, TokenStep):
                     writing = True
@@ -254,6 +278,58 @@ class _Worker(Events):
             self.failed.emit(where, sentence, traceback.format_exc())
 
 
+class _Kept:
+    """Keeps a reply on disk as it grows. What can't be kept any more is said in the log and goes on."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._journal: Journal | None = None
+
+    def __enter__(self) -> "_Kept":
+        if self._request.journal is not None:
+            with self._without_failing():
+                self._journal = Journal(self._request.journal, self._request.message)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def take(self, step: Step) -> None:
+        """Keep what a step brings."""
+        journal, request = self._journal, self._request
+        if journal is None:
+            return
+        with self._without_failing():
+            if isinstance(step, TokenStep):
+                journal.append(step.text)
+            elif isinstance(step, FinishedStep):
+                journal.finish(step.text, step.reason, figures_of(step, request.model, request.cache))
+
+    @contextlib.contextmanager
+    def _without_failing(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            # The screen keeps the reply at its end, and says what is wrong if that fails too.
+            _log.warning("%s", error)
+            self._journal = None
+
+
+def figures_of(step: FinishedStep, model: str, cache: str) -> Figures:
+    """A reply's figures as they are kept with it."""
+    return Figures(
+        prompt_tokens=step.prompt_tokens,
+        kept_tokens=step.reuse.kept if step.reuse else None,
+        again_tokens=step.reuse.again if step.reuse else None,
+        reply_tokens=step.reply_tokens,
+        tokens_per_second=step.decode_speed,
+        context_tokens=step.snapshot.tokens or None,
+        model=model,
+        cache=cache,
+    )
+
+
 class Engine(Events):
     """Commands return at once; everything is answered through signals on the GUI thread."""
 
@@ -265,8 +341,8 @@ class Engine(Events):
     _unload = Signal()
     _configure = Signal(object, object)
     _new_chat = Signal()
-    _reply = Signal(str, object)
-    _regenerate = Signal(object)
+    _answer = Signal(object, object)
+    _count = Signal(object, str)
     _exports = Signal()
     _close = Signal()
 
@@ -284,8 +360,8 @@ class Engine(Events):
             (self._prepare, worker.prepare), (self._find, worker.find), (self._load, worker.load),
             (self._fetch, worker.fetch_starter), (self._import, worker.import_gguf),
             (self._unload, worker.unload), (self._configure, worker.configure),
-            (self._new_chat, worker.new_chat), (self._reply, worker.reply),
-            (self._regenerate, worker.regenerate), (self._exports, worker.serve_exports),
+            (self._new_chat, worker.new_chat), (self._answer, worker.answer),
+            (self._count, worker.count), (self._exports, worker.serve_exports),
             (self._close, worker.close),
         ):  # fmt: skip
             down.connect(slot)
@@ -341,13 +417,13 @@ class Engine(Events):
         self.stop()
         self._new_chat.emit()
 
-    def send(self, prompt: str) -> None:
-        """Answer a message; answered by ``started``, steps and ``finished``, or ``failed``."""
-        self._reply.emit(prompt, self._fresh_stop())
+    def answer(self, request: Request) -> None:
+        """Answer a conversation; answered by ``started``, steps and ``finished``, or ``failed``."""
+        self._answer.emit(request, self._fresh_stop())
 
-    def regenerate(self) -> None:
-        """Answer the last message once more."""
-        self._regenerate.emit(self._fresh_stop())
+    def count(self, key: object, text: str) -> None:
+        """Count the tokens of a text; answered by ``counted`` where a model is loaded, else by nothing."""
+        self._count.emit(key, text)
 
     def stop(self) -> None:
         """Stop the running reply, or cancel loading, importing or reading again; looked at between tokens
@@ -373,6 +449,8 @@ class Engine(Events):
         self.stop()
         self._close.emit()
         self._thread.wait()
+        # What the worker told last, as the end of a reply, is heard before this returns.
+        QCoreApplication.sendPostedEvents(self)
 
     def _fresh_stop(self) -> threading.Event:
         # One event per job: a stop meant for the last job must not reach the next, nor be undone by it.

@@ -66,7 +66,6 @@ class ReplyFlow:
         self._left_rereads += self.active and not self.replying
         self.active, self.rereading = False, None
         self.snapshot = self.speed = None
-        self._chat.clear()
         self._charts.clear()
 
     def take(self, steps: Iterable[Step]) -> bool:
@@ -119,7 +118,6 @@ class ReplyFlow:
             return False
         self.active = False
         self.snapshot, self.speed = step.snapshot, step.decode_speed
-        self._chat.finish(step)
         return True
 
     def _measure(self, count: int) -> None:

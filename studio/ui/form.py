@@ -11,7 +11,7 @@ from studio.ui import parts
 from studio.ui.bit_bar import BitBar
 from studio.ui.controls import Switch
 from studio.ui.fields import Choice, Labelled, OrAutomatic, TextLine, ValueSlider, somewhere
-from veloxquant_mlx.config import Field, KVCacheConfig
+from veloxquant_mlx.declared import Declared, Field
 from veloxquant_mlx.errors import QuantizerConfigError
 
 _BY_KEYBOARD = (
@@ -29,6 +29,7 @@ class _Row:
     spec: Field
     control: Control
     note: QLabel
+    holder: QWidget
 
 
 class MethodForm(QWidget):
@@ -43,9 +44,9 @@ class MethodForm(QWidget):
     released = Signal()
     """The mouse let go of what it dragged."""
 
-    def __init__(self, method: type[KVCacheConfig]) -> None:
+    def __init__(self, method: type[Declared]) -> None:
         super().__init__()
-        self.method = method
+        self.method: Any = method
         self._config = method()
         self._rows: dict[str, _Row] = {}
         column = QVBoxLayout(self)
@@ -63,11 +64,11 @@ class MethodForm(QWidget):
         column.addStretch(1)
         self.set_config(self._config)
 
-    def config(self) -> KVCacheConfig:
+    def config(self) -> Any:
         """What the controls stand for."""
         return self._config
 
-    def set_config(self, config: KVCacheConfig) -> None:
+    def set_config(self, config: Declared) -> None:
         """Show a configuration of this form's method without a signal. Unshown fields are kept."""
         self._config = config
         for name, row in self._rows.items():
@@ -81,6 +82,10 @@ class MethodForm(QWidget):
     def note(self, name: str) -> str:
         """The words below a field: why it went no further, why it is inactive, or nothing."""
         return self._rows[name].note.text()
+
+    def show_field(self, name: str, shown: bool) -> None:
+        """Show or hide a field with its words, as a search does."""
+        self._rows[name].holder.setVisible(shown)
 
     def dragging(self) -> bool:
         """True while the mouse holds a slider or a column."""
@@ -112,7 +117,7 @@ class MethodForm(QWidget):
         column.addWidget(note)
         for part in holder.findChildren(QWidget):
             part.installEventFilter(self)
-        self._rows[spec.name] = _Row(spec, control, note)
+        self._rows[spec.name] = _Row(spec, control, note, holder)
         return holder
 
     def _moved(self, name: str) -> None:
@@ -130,13 +135,13 @@ class MethodForm(QWidget):
         if moved:
             self.changed.emit(config)
 
-    def _with(self, name: str, value: Any) -> KVCacheConfig:
+    def _with(self, name: str, value: Any) -> Declared:
         values = {spec.name: getattr(self._config, spec.name) for spec in self.method.fields()}
         return self.method(**values | {name: value})
 
     def _as_far_as_can_be(
         self, spec: Field, wanted: Any, error: QuantizerConfigError
-    ) -> tuple[KVCacheConfig, str]:
+    ) -> tuple[Declared, str]:
         """The configuration nearest to the wanted one on the way from the present, and why no further."""
         now = getattr(self._config, spec.name)
         config = self._config

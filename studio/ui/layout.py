@@ -24,6 +24,15 @@ def columns(left: QWidget, middle: QWidget, right: QWidget) -> QSplitter:
     return splitter
 
 
+def stack(upper: QWidget, lower: QWidget) -> QSplitter:
+    """Two panels in one column, each with half of it."""
+    splitter = _splitter(Qt.Orientation.Vertical)
+    splitter.addWidget(upper)
+    splitter.addWidget(lower)
+    splitter.setSizes([246, 246])
+    return splitter
+
+
 def rows(above: QWidget, below: QWidget) -> QSplitter:
     """The panels above the charts, both growing with the window."""
     splitter = _splitter(Qt.Orientation.Vertical)

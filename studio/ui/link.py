@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol
 
+from studio.core.request import Request
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Step
 
@@ -17,6 +18,8 @@ class EngineLike(Protocol):
     plan_changed: Any
     configured: Any
     started: Any
+    dropped: Any
+    counted: Any
     finished: Any
     failed: Any
     exported: Any
@@ -52,11 +55,11 @@ class EngineLike(Protocol):
     def configure(self, config: KVCacheConfig) -> None:
         """Use a cache configuration; a conversation that is held is read again through it."""
 
-    def send(self, prompt: str) -> None:
-        """Say something."""
+    def answer(self, request: Request) -> None:
+        """Answer a conversation."""
 
-    def regenerate(self) -> None:
-        """Answer the last message again."""
+    def count(self, key: object, text: str) -> None:
+        """Count the tokens of a text; answered by ``counted``."""
 
     def new_chat(self) -> None:
         """Forget the conversation."""

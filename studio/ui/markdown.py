@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextFormat,
     QTextFrameFormat,
+    QTextTable,
 )
 
 from studio.ui import fonts, words
@@ -52,11 +53,17 @@ def is_simple(text: str) -> bool:
     return True
 
 
-def broken(text: str) -> str:
-    """``text`` with line breaks put into lines too long to be laid out as one paragraph."""
+def broken(text: str, column: int = 0) -> str:
+    """``text`` with line breaks put into lines too long to be laid out as one paragraph.
+
+    ``column`` is how long the line already is that the text goes on with.
+    """
     lines = []
     for line in text.split("\n"):
-        lines += [line[i : i + LONGEST_LINE] for i in range(0, len(line), LONGEST_LINE)] or [""]
+        room = max(0, LONGEST_LINE - column)
+        pieces = [line[:room], *(line[i : i + LONGEST_LINE] for i in range(room, len(line), LONGEST_LINE))]
+        lines += pieces if room or not line else pieces[1:] if not column else ["", *pieces[1:]]
+        column = 0
     return "\n".join(lines)
 
 
@@ -69,7 +76,7 @@ def render(document: QTextDocument, text: str, t: Tokens, scale: float) -> bool:
         cursor.select(QTextCursor.SelectionType.Document)
         cursor.mergeBlockFormat(prose())
         return False
-    document.setMarkdown(safe, QTextDocument.MarkdownFeature(_FEATURES))
+    document.setMarkdown(with_math(safe), QTextDocument.MarkdownFeature(_FEATURES))
     _dress(document, t, scale)
     return True
 
@@ -78,6 +85,21 @@ _FEATURES = (
     QTextDocument.MarkdownFeature.MarkdownDialectGitHub.value
     | QTextDocument.MarkdownFeature.MarkdownNoHTML.value
 )
+
+
+_CODE_OR_MATH = re.compile(
+    r"(?P<code>^[ ]{0,3}(?:```|~~~)[\s\S]*?(?:^[ ]{0,3}(?:```|~~~)|\Z)|(?<!`)`[^`\n]+`(?!`))"
+    r"|(?P<math>\$\$[^$]{1,2000}\$\$|\\\[(?:(?!\\\[)[\s\S]){1,2000}?\\\]"
+    r"|\\\((?:(?!\\\()[^\n]){1,400}?\\\)"
+    r"|(?<![\\$\w])\$(?![\s$])[^$\n`]{1,400}(?<![\s\\])\$(?![\w$]))",
+    re.MULTILINE,
+)
+_MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~$&^=:])")
+
+
+def with_math(text: str) -> str:
+    """``text`` with the marks inside formulas escaped, so that LaTeX is shown as it was written."""
+    return _CODE_OR_MATH.sub(lambda m: m["code"] or _MARKS.sub(r"\\\1", m["math"]), text)
 
 
 def prose() -> QTextBlockFormat:
@@ -116,6 +138,7 @@ def _dress(document: QTextDocument, t: Tokens, scale: float) -> None:
             _space(cursor, 0, 4 if block.textList() is not None else 8)
         block = block.next()
     _spans(document, t, scale)
+    _tables(document, t)
     cursor.endEditBlock()
     for first, last in reversed(_code_runs(document)):
         _frame(document, first, last, t)
@@ -156,6 +179,21 @@ def _frame(document: QTextDocument, first: int, last: int, t: Tokens) -> None:
             thin = QTextBlockFormat()
             thin.setLineHeight(1, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
             beside.setBlockFormat(thin)
+
+
+def _tables(document: QTextDocument, t: Tokens) -> None:
+    """Hairlines instead of boxes."""
+    for frame in document.rootFrame().childFrames():
+        if isinstance(frame, QTextTable):
+            form = frame.format()
+            form.setBorderBrush(QColor(t.line))
+            form.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+            form.setBorder(1)
+            form.setBorderCollapse(True)
+            form.setCellPadding(5)
+            form.setTopMargin(2)
+            form.setBottomMargin(8)
+            frame.setFormat(form)
 
 
 def _space(cursor: QTextCursor, above: int, below: int) -> None:

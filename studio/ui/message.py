@@ -1,80 +1,123 @@
 """What was said: a bubble of the person's words, and the model's text with its figures below."""
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextCursor, QTextOption, QWheelEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
+from collections.abc import Sequence
 
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from studio.core.conversation import Message
 from studio.ui import markdown, parts, words
+from studio.ui.blocks import Body
 from studio.ui.errors import Notice
-from studio.ui.theme import tokens
-from veloxquant_mlx.steps import FinishedStep, Reuse
-
-
-class TextView(QTextEdit):
-    """Read-only text as high as its words need; the conversation scrolls, not the view."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        document = markdown.SafeDocument(self)
-        document.setDocumentMargin(0)
-        self.setDocument(document)
-        self.setReadOnly(True)
-        self.setUndoRedoEnabled(False)
-        self.setAccessibleName(name)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        # Links stay words: selecting is allowed, following is not.
-        self.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
-        )
-        self.setTabChangesFocus(True)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.viewport().setAutoFillBackground(False)
-        document.documentLayout().documentSizeChanged.connect(lambda _size: self._fit())
-
-    def sizeHint(self) -> QSize:
-        """The document's own height."""
-        return QSize(super().sizeHint().width(), self.minimumHeight())
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """The conversation scrolls."""
-        event.ignore()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Another width is another height."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
-        height = int(self.document().size().height() + 0.99) + 1
-        if height != self.minimumHeight():
-            self.setFixedHeight(height)
-
+from studio.ui.textview import TextView
+from veloxquant_mlx.steps import Reuse
 
 SHOWN = 4_000
 """Characters of a message that its bubble shows; a pasted book would bury the conversation."""
 
 
-class UserMessage(QWidget):
-    """The person's words in a bubble at the right, as wide as they need. ``said`` is all of them."""
+class Versions(QWidget):
+    """'‹ 2 / 3 ›' where a message has versions. ``chosen`` carries the id of another one."""
 
-    def __init__(self, text: str) -> None:
+    chosen = Signal(int)
+
+    def __init__(self) -> None:
         super().__init__()
-        self.said = text
+        self._ids: list[int] = []
+        self._at = 0
+        self.back = parts.button("‹", "arrow", "Show the version before", "Version before")
+        self.on = parts.button("›", "arrow", "Show the version after", "Version after")
+        self.label = parts.label("", "small")
+        row = QHBoxLayout(self)
+        parts.margins(row, 0, 0, 0, 0, 0)
+        for item in (self.back, self.label, self.on):
+            row.addWidget(item)
+        self.back.clicked.connect(lambda: self.chosen.emit(self._ids[self._at - 1]))
+        self.on.clicked.connect(lambda: self.chosen.emit(self._ids[self._at + 1]))
+        self.hide()
+
+    def show_versions(self, ids: Sequence[int], shown: int, *, enabled: bool = True) -> None:
+        """The versions of a message, oldest first."""
+        self._ids = list(ids)
+        self._at = self._ids.index(shown)
+        self.label.setText(f"{self._at + 1} / {len(ids)}")
+        self.back.setEnabled(enabled and self._at > 0)
+        self.on.setEnabled(enabled and self._at < len(ids) - 1)
+        self.setVisible(len(ids) > 1)
+
+
+class Shown(QWidget):
+    """A message on the page; ``message`` is what it shows. Signals carry message ids."""
+
+    version_chosen = Signal(int)
+    link_clicked = Signal(str)
+
+    def __init__(self, message: Message) -> None:
+        super().__init__()
+        self.message = message
+        self.versions = Versions()
+        self.versions.chosen.connect(self.version_chosen)
+        self.copy_button = parts.button("Copy", "link", "Copy the text as it was written", "Copy message")
+        self.copy_button.clicked.connect(self._copied)
+        self._unread = parts.label("The context was full: the model reads only what follows.", "warn")
+        self._unread.hide()
+
+    def set_unread_to(self, last_unread: bool) -> None:
+        """Say below this message that the model reads only what follows it."""
+        if last_unread == self._unread.isHidden():
+            self._unread.setVisible(last_unread)
+
+    def text(self) -> str:
+        """What Copy copies."""
+        return self.message.text
+
+    def set_versions(self, ids: Sequence[int], *, enabled: bool) -> None:
+        """The versions of this message."""
+        self.versions.show_versions(ids, self.message.id, enabled=enabled)
+
+    def _copied(self) -> None:
+        QGuiApplication.clipboard().setText(words.clean(self.text()))
+
+
+class UserMessage(Shown):
+    """The person's words in a bubble at the right, as wide as they need, the files above them."""
+
+    edit_requested = Signal(int)
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        text = message.text
         self.view = TextView("You")
         self.view.setPlainText(markdown.broken(words.clean(text[:SHOWN])))
         self._bubble = parts.surface("bubble")
         inner = QVBoxLayout(self._bubble)
-        parts.margins(inner, 13, 9, 13, 9, 0)
+        parts.margins(inner, 13, 9, 13, 9, 4)
+        for file in message.files:
+            said = f"{file.name}, {words.count(len(file.text), 'character')}"
+            inner.addWidget(parts.label(words.clean(said), "small"))
         inner.addWidget(self.view)
+        self.view.setVisible(bool(text))
         if len(text) > SHOWN:
             inner.addWidget(parts.label(f"and {words.count(len(text) - SHOWN, 'more character')}", "small"))
-        row = QHBoxLayout(self)
+        self.edit_button = parts.button(
+            "Edit", "link", "Say it differently; what was said stays as another version", "Edit message"
+        )
+        self.edit_button.clicked.connect(lambda: self.edit_requested.emit(self.message.id))
+        row = QHBoxLayout()
         parts.margins(row, 0, 0, 0, 0, 0)
         row.addStretch(1)
         row.addWidget(self._bubble)
+        foot = QHBoxLayout()
+        parts.margins(foot, 0, 0, 0, 0, 4)
+        foot.addStretch(1)
+        for item in (self.versions, self.copy_button, self.edit_button):
+            foot.addWidget(item)
+        column = QVBoxLayout(self)
+        parts.margins(column, 0, 0, 0, 0, 2)
+        column.addLayout(row)
+        column.addLayout(foot)
+        column.addWidget(self._unread)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """At most seven eighths of the column."""
@@ -83,55 +126,70 @@ class UserMessage(QWidget):
         probe.setDefaultFont(self.view.font())
         probe.setTextWidth(-1)
         wanted = int(probe.idealWidth()) + 2 + 26
+        if self.message.files:
+            wanted = max(wanted, self._bubble.sizeHint().width())
         self._bubble.setFixedWidth(max(48, min(wanted, self.width() * 7 // 8)))
 
 
-class Reply(QWidget):
-    """The model's text, first as it comes, then as Markdown; figures, an error or progress below."""
+class Reply(Shown):
+    """The model's text as it comes; figures, an error or progress below."""
 
-    regenerate_requested = Signal()
+    regenerate_requested = Signal(int)
+    continue_requested = Signal(int)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._text: list[str] = []
-        self._line = 0
-        self._started = False
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
         self._reuse: Reuse | None = None
-        self._final: str | None = None
-        self.view = TextView("Model")
-        self.view.hide()
+        self.body = Body()
+        self.body.link_clicked.connect(self.link_clicked)
         self.status = parts.label("", "small", wrap=True)
-        self.status.setText("Reading the prompt")
         self._figures = parts.label("", "small", wrap=True)
         self._figures.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.regenerate_button = parts.button(
-            "Regenerate", "link", "Answer the same message again through the current cache (Ctrl+R)"
+            "Regenerate",
+            "link",
+            "Answer again through the current cache; this reply stays as a version (Ctrl+R)",
         )
-        self.copy_button = parts.button("Copy", "link", "Copy the reply as it was written", "Copy reply")
-        self.regenerate_button.clicked.connect(self.regenerate_requested)
-        self.copy_button.clicked.connect(
-            lambda: QGuiApplication.clipboard().setText(words.clean(self.text()))
-        )
+        self.continue_button = parts.button("Continue", "link", "Let the model go on where this reply ends")
+        self.regenerate_button.clicked.connect(lambda: self.regenerate_requested.emit(self.message.id))
+        self.continue_button.clicked.connect(lambda: self.continue_requested.emit(self.message.id))
         self.notice = Notice(wide=True)
         self._foot = QWidget()
         foot = QHBoxLayout(self._foot)
         parts.margins(foot, 0, 0, 0, 0, 4)
         foot.addWidget(self._figures, 1)
-        foot.addWidget(self.copy_button, 0, Qt.AlignmentFlag.AlignTop)
-        foot.addWidget(self.regenerate_button, 0, Qt.AlignmentFlag.AlignTop)
-        self._foot.hide()
+        for item in (self.versions, self.copy_button, *self.buttons()):
+            foot.addWidget(item, 0, Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
         parts.margins(column, 0, 0, 0, 0, 4)
-        for item in (self.view, self.status, self._foot, self.notice):
-            column.addWidget(item)
+        for piece in (self.body, self.status, self._foot, self.notice, self._unread):
+            column.addWidget(piece)
+        if message.text:
+            self.body.append(message.text)
+        self.set_growing(message.ended is None)
+        if message.ended is not None:
+            self.finish(message)
+
+    def buttons(self) -> tuple[QPushButton, ...]:
+        """What only the last reply can do."""
+        return (self.continue_button, self.regenerate_button)
 
     def text(self) -> str:
-        """The reply as the model wrote it."""
-        return self._final if self._final is not None else "".join(self._text)
+        """The reply as the model wrote it so far."""
+        return self.body.text()
 
     def figures(self) -> str:
         """The line below a finished reply."""
         return self._figures.text()
+
+    def set_growing(self, growing: bool) -> None:
+        """While it grows there is progress instead of figures."""
+        self.status.setText("Reading the prompt")
+        self.status.setVisible(growing)
+        self._reuse = None
+        self._foot.setVisible(not growing)
+        if growing:
+            self.notice.clear()
 
     def set_prefill(self, done: int, total: int, reuse: Reuse | None = None) -> None:
         """How much of the prompt was read; ``reuse`` comes once, before any of it."""
@@ -140,71 +198,37 @@ class Reply(QWidget):
         self.status.show()
 
     def append(self, text: str) -> None:
-        """Put more text at the end. Only the last paragraph is laid out again."""
-        if not text or self._final is not None:
-            return
-        self.status.hide()
-        self._text.append(text)
-        self.view.show()
-        cursor = QTextCursor(self.view.document())
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        if not self._started:
-            cursor.setBlockFormat(markdown.prose())
-            self._started = True
-        # A paragraph is laid out as a whole: one without an end would cost more with every token.
-        lines = markdown.broken(words.clean(text)).split("\n")
-        for number, line in enumerate(lines):
-            if number or self._line > markdown.LONGEST_LINE:
-                cursor.insertBlock(markdown.prose())
-                self._line = 0
-            cursor.insertText(line)
-            self._line += len(line)
+        """More text at the end."""
+        if text:
+            self.status.hide()
+            self.body.append(text)
 
-    def finish(self, step: FinishedStep) -> None:
-        """Show the whole reply as Markdown and say how it went."""
-        self._final = step.text
-        self.status.hide()
-        self.render_text()
-        speed = "" if step.decode_speed is None else f"{words.speed(step.decode_speed)} measured"
-        if step.reply_tokens:
-            facts = [words.count(step.reply_tokens, "token"), speed, words.reason(step.reason)]
-        else:
-            facts = [words.reason(step.reason), "before the first word"]
-        said = ", ".join(fact for fact in facts if fact) + "."
-        read = words.was_read(step.prompt_tokens, step.reuse)
-        self._figures.setText(f"{said[:1].upper()}{said[1:]} {read}".rstrip())
-        self.copy_button.setVisible(bool(self._final))
-        self._foot.show()
+    def finish(self, message: Message) -> None:
+        """It ended: the whole text, and how it went."""
+        self.message = message
+        self.set_growing(False)
+        self.body.set_text(message.text)
+        figures = message.figures
+        tokens, rate = figures.reply_tokens, figures.tokens_per_second
+        facts = [words.count(tokens, "token")] if tokens else []
+        if rate is not None:
+            facts.append(f"{words.speed(rate)} measured")
+        facts.append(words.reason(message.ended or ""))
+        if not message.text:
+            facts.append("before the first word")
+        facts += [f"through {figures.cache}"] if figures.cache else []
+        said = ", ".join(facts)
+        reuse = Reuse(figures.kept_tokens or 0, figures.again_tokens or 0)
+        read = words.was_read(figures.prompt_tokens or 0, reuse)
+        self._figures.setText(f"{said[:1].upper()}{said[1:]}. {read}".rstrip() if said else "")
+        self._figures.setToolTip(f"Written by {words.clean(figures.model)}" if figures.model else "")
+        self.copy_button.setVisible(bool(message.text))
 
-    def fail(self, sentence: str, details: str) -> None:
-        """Keep what came, as text, and say below it what went wrong."""
-        self._final = self.text()
-        self.status.hide()
-        self.notice.show_error(sentence, details)
-
-    def cancel(self) -> None:
-        """Keep what came; it was stopped before its figures were known."""
-        self._final = self.text()
-        self.status.hide()
-        self.render_text()
-        self._figures.setText(f"{words.reason('stopped').capitalize()}.")
-        self._foot.show()
+    def can_go_on(self) -> bool:
+        """False for a reply that the model itself ended, or that has no word yet."""
+        return self.message.ended not in (None, "stop") and bool(self.message.text)
 
     def set_last(self, last: bool) -> None:
-        """Only the last reply can be made again."""
+        """Only the last reply can go on or be made again."""
         self.regenerate_button.setVisible(last)
-
-    def render_text(self) -> None:
-        """Lay the finished text out with the current colours."""
-        if self._final is None:
-            return
-        scale = self.view.font().pixelSize() / 13 if self.view.font().pixelSize() > 0 else 1.0
-        self.view.setVisible(bool(self._final))
-        markdown.render(self.view.document(), self._final, tokens(), scale)
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Code is drawn on a surface of the scheme: another scheme, another rendering."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange and self._final is not None:
-            # Later: while Qt goes from widget to widget with new colours, none should be rebuilt.
-            QTimer.singleShot(0, self, self.render_text)
+        self.continue_button.setVisible(last and self.can_go_on())

@@ -40,6 +40,9 @@ def row_text(info: Any, *, loaded: bool) -> RowText:
 class RowDelegate(QStyledItemDelegate):
     """Paints RowText in two to four lines with an unmistakable selection and focus."""
 
+    elide = Qt.TextElideMode.ElideMiddle
+    """Where a name that is too long is shortened."""
+
     def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
         """Height for the wrapped detail at the width of the list."""
         row: RowText = index.data(ROW)
@@ -74,7 +77,7 @@ class RowDelegate(QStyledItemDelegate):
         painter.setFont(strong)
         metrics = QFontMetrics(strong)
         painter.setPen(QColor(t.text))
-        name = metrics.elidedText(row.name, Qt.TextElideMode.ElideMiddle, inner.width())
+        name = metrics.elidedText(row.name, self.elide, inner.width())
         painter.drawText(QRect(inner.left(), inner.top(), inner.width(), metrics.height()), 0, name)
         painter.setFont(small)
         painter.setPen(QColor(t.warn if row.problem else t.good if row.loaded else t.muted))

@@ -10,6 +10,8 @@ QMainWindow, QDialog, QWidget[surface="window"] { background: $window; }
 QWidget[surface="panel"] { background: $panel; }
 QWidget[surface="raised"] { background: $raised; border-radius: 6px; }
 QWidget[surface="bubble"] { background: $bubble; border-radius: 10px; }
+QWidget[surface="popup"] { background: $panel; border: 1px solid $line; border-radius: 10px; }
+QWidget[surface="aside"] { border-left: 2px solid $line; }
 QWidget[surface="top"] { background: $panel; border-bottom: 1px solid $line; }
 QWidget[surface="bottom"] { background: $panel; border-top: 1px solid $line; }
 QWidget[surface="footer"] { background: $panel; border-top: 1px solid $line; }
@@ -54,6 +56,12 @@ QPushButton[role="link"] {
 }
 QPushButton[role="link"]:hover { color: $text; }
 QPushButton[role="link"]:focus { border: 1px solid $accent; border-radius: 4px; }
+QPushButton[role="arrow"] {
+    background: transparent; border: 1px solid transparent; color: $muted; padding: 0 6px; min-height: 16px;
+}
+QPushButton[role="arrow"]:hover { color: $text; }
+QPushButton[role="arrow"]:focus { border: 1px solid $accent; border-radius: 4px; }
+QPushButton[role="arrow"]:disabled { color: $faint; }
 QPushButton[role="chip"] { color: $muted; }
 QPushButton[role="chip"]:hover { color: $text; }
 QPushButton[role="row"] {
@@ -110,6 +118,7 @@ QSpinBox, QDoubleSpinBox, QLineEdit {
 }
 QSpinBox:hover, QDoubleSpinBox:hover { border-color: $line; background: $raised; }
 QLineEdit { border-color: $line; background: $raised; }
+QLineEdit[role="search"] { border-radius: 6px; padding: 3px 6px; }
 QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; }
 QSpinBox:focus, QDoubleSpinBox:focus, QLineEdit:focus { border: 1px solid $accent; background: $raised; }
 QSpinBox:disabled, QDoubleSpinBox:disabled, QLineEdit:disabled { color: $faint; }

@@ -163,6 +163,14 @@ class Theme(QObject):
                 gc.enable()
 
 
+def apply_appearance(name: str) -> None:
+    """``light``, ``dark`` or ``system`` for the running application, at the text size it has."""
+    app = QApplication.instance()
+    theme = next((c for c in app.children() if isinstance(c, Theme)), None) if app else None
+    if theme is not None:
+        theme.follow({"light": Scheme.Light, "dark": Scheme.Dark}.get(name))
+
+
 def apply_theme(app: QApplication, scheme: Scheme | None = None, scale: float | None = None) -> Theme:
     """Dress an application: style, fonts, palette and stylesheet; live when the system changes.
 

@@ -9,17 +9,27 @@ from PySide6.QtWidgets import QMainWindow
 
 from studio.core.flush import waiting_words
 from studio.core.predict import predicted_curve
+from studio.core.settings import Settings
+from studio.core.store import Store
+from studio.core.talk import Talk
 from studio.ui import layout, words
 from studio.ui.actions import Actions
 from studio.ui.applying import Applying
+from studio.ui.background import Background
+from studio.ui.below_prompt import BelowPrompt
 from studio.ui.cache_panel import CachePanel, shapes_of
 from studio.ui.charts_host import ChartsHost
 from studio.ui.chat import Chat
+from studio.ui.chats_panel import ChatsPanel
+from studio.ui.conversations import Conversations
+from studio.ui.dialogs import SettingsDialog
 from studio.ui.export import ask_export
 from studio.ui.flow import REREAD, ReplyFlow
 from studio.ui.link import EngineLike
+from studio.ui.links import ask_to_open
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.statusbar import StatusBar
+from studio.ui.theme import apply_appearance
 from studio.ui.topbar import TopBar
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import FinishedStep, Plan
@@ -31,7 +41,8 @@ TICKS_PER_WORDS = 5
 class MainWindow(QMainWindow):
     """Give it an engine whose signals arrive on this thread. Show it; everything else follows."""
 
-    def __init__(self, engine: EngineLike) -> None:
+    def __init__(self, engine: EngineLike, store: Store | None = None) -> None:
+        """``store`` None opens the one in the data folder."""
         super().__init__()
         self.engine = engine
         self.setWindowTitle("VeloxQuant Studio")
@@ -42,11 +53,16 @@ class MainWindow(QMainWindow):
         self._ticks = 0
 
         self.top = TopBar()
-        self.models, self.chat, self.cache = ModelsPanel(), Chat(), CachePanel()
+        self.models, self.chats, self.chat, self.cache = ModelsPanel(), ChatsPanel(), Chat(), CachePanel()
+        self.below_prompt = BelowPrompt()
+        self.chat.below.addWidget(self.below_prompt)
         self.charts = ChartsHost()
         self.status = StatusBar()
         self.flow = ReplyFlow(self.chat, self.charts)
         self.applying = Applying(engine)
+        self.talk = Talk(store or Store())
+        self.conversations = Conversations(self.chat, self.chats, self.flow, engine, self.talk)
+        self.background = Background(self, engine, lambda: self.talk.settings)
         self.timer = QTimer(self)
         self.timer.setInterval(TICK_MS)
         self.timer.timeout.connect(self.tick)
@@ -65,7 +81,7 @@ class MainWindow(QMainWindow):
     # Composition -------------------------------------------------------------------------------
 
     def _compose(self) -> None:
-        above = layout.columns(self.models, self.chat, self.cache)
+        above = layout.columns(layout.stack(self.models, self.chats), self.chat, self.cache)
         self.setCentralWidget(layout.page(self.top, layout.rows(above, self.charts), self.status))
         self.setMinimumSize(QSize(900, 600))
         self.resize(layout.WIDTH, layout.HEIGHT)
@@ -81,13 +97,23 @@ class MainWindow(QMainWindow):
         self.cache.cancel_requested.connect(self.applying.cancel)
         self.cache.predicted.connect(self._show_ghost)
         self.applying.changed.connect(self._on_standing)
-        self.chat.send_requested.connect(self.send)
         self.chat.stop_requested.connect(self.engine.stop)
-        self.chat.regenerate_requested.connect(self.regenerate)
+        self.chat.link_clicked.connect(lambda address: ask_to_open(self, address))
+        self.conversations.left.connect(self.applying.forget)
+        self.conversations.begun.connect(self._begin)
+        self.conversations.changed.connect(self._ready)
+        self.conversations.shown.connect(self._on_shown)
+        self.below_prompt.settings.sampling_changed.connect(self.conversations.set_sampling)
+        self.below_prompt.settings.system_changed.connect(self.conversations.set_system)
+        for changed in (
+            self.below_prompt.settings.sampling_changed,
+            self.below_prompt.settings.system_changed,
+        ):
+            changed.connect(lambda _: self.below_prompt.show_words(self.talk.system, self.talk.sampling))
         self.chat.empty.action_chosen.connect(self._start_somewhere)
         self.top.model_chip.clicked.connect(self.models.list.setFocus)
         self.top.cache_chip.clicked.connect(self.cache.method_box.setFocus)
-        self.top.new_button.clicked.connect(self.new_chat)
+        self.top.new_button.clicked.connect(self.conversations.new)
         self.top.export_button.clicked.connect(self.export)
         self.charts.saved.connect(lambda path: self.chat.notice.show_note(f"View saved to {path}"))
         self.charts.save_failed.connect(lambda sentence: self.chat.notice.show_error(sentence, ""))
@@ -109,8 +135,10 @@ class MainWindow(QMainWindow):
         engine.state_changed.connect(self._on_state)
 
     def changeEvent(self, event: QEvent) -> None:
-        """The system changed its colours: the charts paint for themselves."""
+        """The system changed its colours: the charts paint for themselves. Others may have written chats."""
         super().changeEvent(event)
+        if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
+            self.conversations.look_elsewhere()
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "charts"):
             QTimer.singleShot(0, self.charts, self.charts.follow_palette)
 
@@ -118,6 +146,8 @@ class MainWindow(QMainWindow):
         """The engine ends before the window does."""
         self.timer.stop()
         self.engine.close()
+        self.background.close()
+        self.conversations.close()
         super().closeEvent(event)
 
     def start(self) -> None:
@@ -176,25 +206,39 @@ class MainWindow(QMainWindow):
 
     def send(self, text: str) -> None:
         """Say something to the model."""
-        self.chat.ask(text)
-        self._begin("reply")
-        self.engine.send(text)
+        self.conversations.send(text)
 
     def regenerate(self) -> None:
         """Answer the last message again, through the cache as it is set now."""
-        if self.chat.can_regenerate() and not self.engine.busy:
-            self._begin("regenerate")
-            self.engine.regenerate()
+        self.conversations.regenerate()
 
     def new_chat(self) -> None:
-        """Start over."""
-        self.applying.forget()
-        self.engine.new_chat()
-        self.flow.forget()
-        self.cache.set_snapshot(None)
+        """Start over; the chat stays in the list."""
+        self.conversations.new()
+
+    def export_chat(self) -> None:
+        """Ask where to, then write the chat on the page."""
+        if self.talk.row is not None:
+            self.conversations.export(self.talk.row.id)
+
+    def open_settings(self) -> None:
+        """Show the settings; they hold as soon as they are changed."""
+        facts = [f"Chats and settings are kept in {self.talk.store.path}."]
+        dialog = SettingsDialog(self, self.talk.settings, facts)
+        dialog.changed.connect(self._use_settings)
+        dialog.exec()
+
+    def _use_settings(self, settings: Settings) -> None:
+        before = self.talk.settings
+        self.talk.set_settings(settings)
+        if settings.appearance != before.appearance:
+            apply_appearance(settings.appearance)
         self._refresh_words()
-        # Before its button, which has the focus, is disabled and hands it to whatever is next.
-        self.chat.prompt.setFocus()
+
+    def _on_shown(self) -> None:
+        self.cache.set_snapshot(None)
+        self.below_prompt.show_values(self.talk.system, self.talk.sampling)
+        self._refresh_words()
         self._ready()
 
     def stop(self) -> None:
@@ -233,6 +277,7 @@ class MainWindow(QMainWindow):
         self.models.set_loaded(loaded.info)
         self.flow.forget()
         self.cache.set_snapshot(None)
+        self.conversations.model = loaded.info.name
         self.cache.set_model(shapes_of(loaded.info), loaded.context, str(loaded.info.path))
         self._on_plan(loaded.plan)
         self.top.set_model(loaded.info.name)
@@ -267,6 +312,7 @@ class MainWindow(QMainWindow):
         title = self.cache.title(config)
         self.top.set_cache(title)
         self.status.set_cache(title)
+        self.conversations.cache = title
         self._refresh_words()
         self._ready()
 
@@ -302,9 +348,9 @@ class MainWindow(QMainWindow):
 
     def _on_finished(self, step: FinishedStep) -> None:
         self.tick()
-        if self.flow.end(step):
-            self._refresh_words()
-            self._ready()
+        self.flow.end(step)
+        self.conversations.finished(step)
+        self._refresh_words()
 
     def _on_failed(self, where: str, sentence: str, details: str) -> None:
         if where == "models":
@@ -314,8 +360,8 @@ class MainWindow(QMainWindow):
             self.cache.notice.show_error(sentence, details)
         elif where == "chat":
             self.tick()
-            if self.flow.broke():
-                self.chat.fail(sentence, details)
+            self.flow.broke()
+            self.conversations.failed(sentence, details)
         else:
             self.chat.notice.show_error(sentence, details)
         self._ready()
@@ -339,8 +385,8 @@ class MainWindow(QMainWindow):
             self.models.set_progress_done()
         else:
             self.tick()
-            if self.flow.broke():
-                self.chat.cancel()
+            self.flow.broke()
+            self.conversations.cancelled()
         self._ready()
 
     # The timer ---------------------------------------------------------------------------------
@@ -359,6 +405,8 @@ class MainWindow(QMainWindow):
 
     def _refresh_words(self) -> None:
         self.status.set_numbers(self.flow.snapshot, self._context, self.flow.speed)
+        held = self.flow.snapshot.tokens if self.flow.snapshot else self.talk.row and self.talk.row.tokens
+        self.below_prompt.gauge.show_tokens(held or None, self._context, self.talk.settings.at_limit)
         self.status.set_state(words.state(self.engine.state))
         if self.flow.snapshot is not None:
             self.cache.set_speed(self.flow.reading_speed)

@@ -1,6 +1,7 @@
 """Numbers and states in words, the same everywhere. What is unknown is said, never shown as 0."""
 
 import math
+from datetime import datetime
 
 from veloxquant_mlx.steps import Reuse
 
@@ -11,6 +12,8 @@ REASONS = {
     "length": "stopped at the limit of new tokens",
     "context": "stopped because the context is full",
     "stopped": "stopped by you",
+    "failed": "ended by an error",
+    "interrupted": "the app ended before the reply did",
 }
 """FinishedStep.reason -> words."""
 
@@ -126,6 +129,17 @@ def reason(key: str) -> str:
 def state(key: str) -> str:
     """What the engine is doing."""
     return STATES.get(key, key)
+
+
+def when(seconds: float, now: float) -> str:
+    """The day of a moment as people say it: today, yesterday, Tuesday, 3 March, 3 March 2024."""
+    day, today = datetime.fromtimestamp(seconds).date(), datetime.fromtimestamp(now).date()
+    past = (today - day).days
+    if past <= 0:
+        return "today"
+    if past < 7:
+        return "yesterday" if past == 1 else f"{day:%A}"
+    return f"{day.day} {day:%B}" + (f" {day.year}" if day.year != today.year else "")
 
 
 def clean(text: str) -> str:

@@ -111,13 +111,12 @@ class FakeEngine(Events):
         else:
             self.configured.emit(config)
 
-    def send(self, prompt: str) -> None:
-        self.calls.append(("send", prompt))
+    def answer(self, request: Any) -> None:
+        self.calls.append(("answer", request))
         self.busy, self.state = True, "prefill"
 
-    def regenerate(self) -> None:
-        self.calls.append(("regenerate",))
-        self.busy, self.state = True, "prefill"
+    def count(self, key: object, text: str) -> None:
+        self.calls.append(("count", text))
 
     def new_chat(self) -> None:
         self.calls.append(("new_chat",))

@@ -9,8 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from studio.core import session as session_module
-from studio.ui.engine import Engine
-from tests.studio.ui.worker import LONG, Gate, Notes, endless
+from tests.studio.ui.worker import LONG, Gate, Notes, Speaker, endless
 from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig, methods
@@ -37,8 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def engine(qtbot: QtBot) -> Iterator[Engine]:
-    made = Engine()
+def engine(qtbot: QtBot) -> Iterator[Speaker]:
+    made = Speaker()
     made.notes = Notes(made)  # type: ignore[attr-defined]
     with qtbot.waitSignal(made.methods_ready, timeout=LONG):
         made.start()
@@ -47,12 +46,12 @@ def engine(qtbot: QtBot) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def notes(engine: Engine) -> Notes:
+def notes(engine: Speaker) -> Notes:
     return engine.notes  # type: ignore[attr-defined,no-any-return]
 
 
 @pytest.fixture
-def ready(qtbot: QtBot, engine: Engine, folder: Path) -> Engine:
+def ready(qtbot: QtBot, engine: Speaker, folder: Path) -> Speaker:
     """An engine with the small model loaded and SKVQ chosen."""
     engine.configure(SKVQ)
     with qtbot.waitSignal(engine.loaded, timeout=LONG):
@@ -61,7 +60,7 @@ def ready(qtbot: QtBot, engine: Engine, folder: Path) -> Engine:
     return engine
 
 
-def idle(qtbot: QtBot, engine: Engine) -> None:
+def idle(qtbot: QtBot, engine: Speaker) -> None:
     qtbot.waitUntil(lambda: engine.state == "idle", timeout=LONG)
 
 
@@ -71,7 +70,7 @@ def gate(monkeypatch: pytest.MonkeyPatch, fits: Any) -> Gate:
     return made
 
 
-def answer(qtbot: QtBot, engine: Engine, prompt: str = "hello there") -> FinishedStep:
+def answer(qtbot: QtBot, engine: Speaker, prompt: str = "hello there") -> FinishedStep:
     """Send a message and wait for the end of its reply."""
     with qtbot.waitSignal(engine.finished, timeout=LONG) as end:
         engine.send(prompt)
@@ -79,13 +78,13 @@ def answer(qtbot: QtBot, engine: Engine, prompt: str = "hello there") -> Finishe
     return end.args[0]  # type: ignore[no-any-return,index]
 
 
-def test_methods_come_first(engine: Engine, notes: Notes) -> None:
+def test_methods_come_first(engine: Speaker, notes: Notes) -> None:
     assert notes.names()[0] == "methods_ready"
     assert notes.of("methods_ready") == [(methods(),)]
 
 
 def test_loading_tells_progress_and_what_is_loaded(
-    qtbot: QtBot, engine: Engine, notes: Notes, folder: Path
+    qtbot: QtBot, engine: Speaker, notes: Notes, folder: Path
 ) -> None:
     idle(qtbot, engine)
     notes.told.clear()
@@ -100,7 +99,7 @@ def test_loading_tells_progress_and_what_is_loaded(
     assert all(words for _, words in notes.of("progress"))
 
 
-def test_a_reply_goes_from_started_over_steps_to_finished(qtbot: QtBot, ready: Engine, notes: Notes) -> None:
+def test_a_reply_goes_from_started_over_steps_to_finished(qtbot: QtBot, ready: Speaker, notes: Notes) -> None:
     notes.told.clear()
     end = answer(qtbot, ready)
     assert notes.names() == [
@@ -121,7 +120,7 @@ def test_a_reply_goes_from_started_over_steps_to_finished(qtbot: QtBot, ready: E
 
 
 def test_everything_is_told_on_the_screen_s_thread_and_done_on_another(
-    qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    qtbot: QtBot, ready: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     worked_on: set[int] = set()
     real = live_module.generate
@@ -145,7 +144,7 @@ def test_everything_is_told_on_the_screen_s_thread_and_done_on_another(
     assert threading.main_thread().ident not in worked_on
 
 
-def test_commands_return_before_anything_is_done(ready: Engine, notes: Notes) -> None:
+def test_commands_return_before_anything_is_done(ready: Speaker, notes: Notes) -> None:
     notes.told.clear()
     ready.send("hello")
     ready.new_chat()
@@ -153,7 +152,7 @@ def test_commands_return_before_anything_is_done(ready: Engine, notes: Notes) ->
     assert notes.told == []
 
 
-def test_stop_at_once_then_send_again(qtbot: QtBot, ready: Engine, notes: Notes) -> None:
+def test_stop_at_once_then_send_again(qtbot: QtBot, ready: Speaker, notes: Notes) -> None:
     ready.send("hello there")
     ready.stop()
     ready.send("and now?")
@@ -165,7 +164,7 @@ def test_stop_at_once_then_send_again(qtbot: QtBot, ready: Engine, notes: Notes)
 
 
 def test_stop_between_blocks_of_the_prompt(
-    qtbot: QtBot, engine: Engine, notes: Notes, folder: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, engine: Speaker, notes: Notes, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = gate(monkeypatch, lambda step: isinstance(step, PrefillStep))
     engine.configure(SKVQ)
@@ -185,7 +184,7 @@ def test_stop_between_blocks_of_the_prompt(
 
 
 def test_stop_between_tokens(
-    qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, ready: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = gate(monkeypatch, lambda step: isinstance(step, TokenStep) and step.count == 3)
     ready.send("hello there")
@@ -197,7 +196,7 @@ def test_stop_between_tokens(
     assert (end.args[0].reason, end.args[0].reply_tokens) == ("stopped", 4)
 
 
-def test_regenerate_answers_once_more(qtbot: QtBot, ready: Engine, notes: Notes) -> None:
+def test_regenerate_answers_once_more(qtbot: QtBot, ready: Speaker, notes: Notes) -> None:
     first = answer(qtbot, ready)
     with qtbot.waitSignal(ready.finished, timeout=LONG) as end:
         ready.regenerate()
@@ -206,7 +205,7 @@ def test_regenerate_answers_once_more(qtbot: QtBot, ready: Engine, notes: Notes)
     assert end.args[0].prompt_tokens == first.prompt_tokens
 
 
-def test_a_new_setting_reads_the_conversation_again(qtbot: QtBot, ready: Engine, notes: Notes) -> None:
+def test_a_new_setting_reads_the_conversation_again(qtbot: QtBot, ready: Speaker, notes: Notes) -> None:
     first = answer(qtbot, ready, "the first message of a conversation of two")
     assert first.snapshot.counted.codes > 0
     held = first.prompt_tokens + first.reply_tokens
@@ -228,7 +227,7 @@ def test_a_new_setting_reads_the_conversation_again(qtbot: QtBot, ready: Engine,
     assert second.prompt_tokens < first.prompt_tokens, "only the new message is read"
 
 
-def test_a_setting_before_the_first_message_is_just_noted(qtbot: QtBot, ready: Engine, notes: Notes) -> None:
+def test_a_setting_before_the_first_message_is_just_noted(qtbot: QtBot, ready: Speaker, notes: Notes) -> None:
     notes.told.clear()
     with qtbot.waitSignal(ready.configured, timeout=LONG):
         ready.configure(PLAIN)
@@ -238,7 +237,7 @@ def test_a_setting_before_the_first_message_is_just_noted(qtbot: QtBot, ready: E
 
 
 def test_reading_again_can_be_cancelled(
-    qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, ready: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(qtbot, ready, "word " * 200)
     held = Gate(session_module.prefill, lambda step: step.done < step.total)
@@ -257,7 +256,7 @@ def test_reading_again_can_be_cancelled(
     assert again.snapshot.counted.codes > 0, "the old cache goes on"
 
 
-def test_a_new_chat_forgets(qtbot: QtBot, ready: Engine) -> None:
+def test_a_new_chat_forgets(qtbot: QtBot, ready: Speaker) -> None:
     first = answer(qtbot, ready)
     ready.new_chat()
     again = answer(qtbot, ready)
@@ -266,7 +265,7 @@ def test_a_new_chat_forgets(qtbot: QtBot, ready: Engine) -> None:
 
 
 def test_a_new_chat_stops_the_running_reply(
-    qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, ready: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_module, "generate", endless)
     ready.send("hello")
@@ -277,7 +276,7 @@ def test_a_new_chat_stops_the_running_reply(
 
 
 def test_unloading_stops_the_running_reply_first(
-    qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, ready: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(live_module, "generate", endless)
@@ -293,7 +292,7 @@ def test_unloading_stops_the_running_reply_first(
 
 
 def test_closing_stops_a_running_reply_and_ends_the_thread(
-    qtbot: QtBot, ready: Engine, notes: Notes, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, ready: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_module, "generate", endless)
     ready.send("hello")
@@ -305,22 +304,22 @@ def test_closing_stops_a_running_reply_and_ends_the_thread(
     ready.close()
 
 
-def test_closing_while_a_model_loads_ends_the_thread(qtbot: QtBot, engine: Engine, folder: Path) -> None:
+def test_closing_while_a_model_loads_ends_the_thread(qtbot: QtBot, engine: Speaker, folder: Path) -> None:
     engine.load(str(folder))
     engine.close()
     assert engine._thread.isFinished()
 
 
 def test_an_engine_that_was_never_started_can_be_closed(qtbot: QtBot) -> None:
-    made = Engine()
+    made = Speaker()
     made.close()
     assert not made._thread.isRunning()
 
 
-def test_engines_can_follow_one_another(qtbot: QtBot, ready: Engine, folder: Path) -> None:
+def test_engines_can_follow_one_another(qtbot: QtBot, ready: Speaker, folder: Path) -> None:
     """As when the app is started a second time: each has a thread and a model of its own."""
     first = answer(qtbot, ready)
-    other = Engine()
+    other = Speaker()
     with qtbot.waitSignal(other.methods_ready, timeout=LONG):
         other.start()
     try:

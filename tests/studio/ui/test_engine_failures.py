@@ -12,10 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from studio.core.history import History
 from studio.core.report import validate_report
-from studio.ui.engine import Engine
 from tests.gguf_writer import tiny_gguf
 from tests.studio.ui.test_engine import SKVQ, answer, engine, folder, gate, idle, notes, ready, short_replies
-from tests.studio.ui.worker import LONG, Notes
+from tests.studio.ui.worker import LONG, Notes, Speaker
 from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.models import gguf
@@ -24,7 +23,7 @@ from veloxquant_mlx.steps import Step, TokenStep
 __all__ = ["engine", "folder", "notes", "ready", "short_replies"]
 
 
-def failure(qtbot: QtBot, engine: Engine, act: Any) -> tuple[str, str, str]:
+def failure(qtbot: QtBot, engine: Speaker, act: Any) -> tuple[str, str, str]:
     """Where, sentence and details of what an action makes fail."""
     with qtbot.waitSignal(engine.failed, timeout=LONG) as failed:
         act()
@@ -36,14 +35,14 @@ def failure(qtbot: QtBot, engine: Engine, act: Any) -> tuple[str, str, str]:
     return where, sentence, details
 
 
-def test_a_message_without_a_model(qtbot: QtBot, engine: Engine) -> None:
+def test_a_message_without_a_model(qtbot: QtBot, engine: Speaker) -> None:
     where, sentence, _ = failure(qtbot, engine, lambda: engine.send("hello"))
     assert where == "chat"
     assert "No model is loaded" in sentence
 
 
 @pytest.mark.parametrize("prompt", ["", "   "])
-def test_an_empty_message(qtbot: QtBot, ready: Engine, notes: Notes, prompt: str) -> None:
+def test_an_empty_message(qtbot: QtBot, ready: Speaker, notes: Notes, prompt: str) -> None:
     where, sentence, _ = failure(qtbot, ready, lambda: ready.send(prompt))
     assert where == "chat"
     assert "message is empty" in sentence
@@ -51,19 +50,19 @@ def test_an_empty_message(qtbot: QtBot, ready: Engine, notes: Notes, prompt: str
     assert answer(qtbot, ready).reply_tokens > 0
 
 
-def test_a_message_longer_than_the_context(qtbot: QtBot, ready: Engine) -> None:
+def test_a_message_longer_than_the_context(qtbot: QtBot, ready: Speaker) -> None:
     where, sentence, _ = failure(qtbot, ready, lambda: ready.send("word " * 3000))
     assert where == "chat"
     assert "4,096" in sentence
     assert answer(qtbot, ready).reply_tokens > 0
 
 
-def test_nothing_to_regenerate(qtbot: QtBot, ready: Engine) -> None:
+def test_nothing_to_regenerate(qtbot: QtBot, ready: Speaker) -> None:
     where, sentence, _ = failure(qtbot, ready, ready.regenerate)
     assert (where, "no message to answer" in sentence) == ("chat", True)
 
 
-def test_a_model_that_is_not_there(qtbot: QtBot, ready: Engine, notes: Notes, tmp_path: Path) -> None:
+def test_a_model_that_is_not_there(qtbot: QtBot, ready: Speaker, notes: Notes, tmp_path: Path) -> None:
     where, sentence, _ = failure(qtbot, ready, lambda: ready.load(str(tmp_path / "nowhere")))
     assert where == "models"
     assert "nowhere" in sentence
@@ -71,7 +70,7 @@ def test_a_model_that_is_not_there(qtbot: QtBot, ready: Engine, notes: Notes, tm
     assert "unloaded" not in notes.names()
 
 
-def test_weights_of_nan(qtbot: QtBot, engine: Engine, tmp_path: Path) -> None:
+def test_weights_of_nan(qtbot: QtBot, engine: Speaker, tmp_path: Path) -> None:
     import mlx.core as mx
 
     broken = tiny_folder(tmp_path / "broken")
@@ -93,7 +92,7 @@ def test_weights_of_nan(qtbot: QtBot, engine: Engine, tmp_path: Path) -> None:
     ],
 )
 def test_what_nobody_foresaw(
-    qtbot: QtBot, ready: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+    qtbot: QtBot, ready: Speaker, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
 ) -> None:
     real = live_module.generate
 
@@ -114,14 +113,14 @@ def test_what_nobody_foresaw(
     assert answer(qtbot, ready, "again").reply_tokens > 0
 
 
-def test_models_found_hold_what_was_opened(qtbot: QtBot, ready: Engine, folder: Path) -> None:
+def test_models_found_hold_what_was_opened(qtbot: QtBot, ready: Speaker, folder: Path) -> None:
     with qtbot.waitSignal(ready.models_found, timeout=LONG) as found:
         ready.find_models()
     assert [model.path for model in found.args[0]] == [folder]  # type: ignore[index]
 
 
 def test_an_imported_file_is_loaded_and_found(
-    qtbot: QtBot, engine: Engine, home: Path, tmp_path: Path
+    qtbot: QtBot, engine: Speaker, home: Path, tmp_path: Path
 ) -> None:
     file = tiny_gguf(tmp_path / "small.gguf")
     with qtbot.waitSignals([engine.loaded, engine.models_found], timeout=LONG, order="strict"):
@@ -133,7 +132,7 @@ def test_an_imported_file_is_loaded_and_found(
     engine.stop()
 
 
-def test_a_damaged_file_is_refused(qtbot: QtBot, engine: Engine, home: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused(qtbot: QtBot, engine: Speaker, home: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.gguf").write_bytes(b"")
     where, sentence, _ = failure(qtbot, engine, lambda: engine.import_gguf(str(tmp_path / "bad.gguf")))
     assert where == "models"
@@ -142,7 +141,7 @@ def test_a_damaged_file_is_refused(qtbot: QtBot, engine: Engine, home: Path, tmp
 
 
 def test_an_import_can_be_cancelled_at_once(
-    qtbot: QtBot, engine: Engine, notes: Notes, home: Path, tmp_path: Path
+    qtbot: QtBot, engine: Speaker, notes: Notes, home: Path, tmp_path: Path
 ) -> None:
     file = tiny_gguf(tmp_path / "small.gguf")
     with qtbot.waitSignal(engine.cancelled, timeout=LONG) as cancelled:
@@ -155,7 +154,7 @@ def test_an_import_can_be_cancelled_at_once(
 
 
 def test_an_import_cancelled_half_way_leaves_nothing(
-    qtbot: QtBot, ready: Engine, notes: Notes, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, ready: Speaker, notes: Notes, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tiny_gguf(tmp_path / "small.gguf")
     reached, go_on = threading.Event(), threading.Event()
@@ -181,7 +180,7 @@ def test_an_import_cancelled_half_way_leaves_nothing(
 
 
 def test_a_cancelled_load_gives_back_the_model_s_place(
-    qtbot: QtBot, ready: Engine, notes: Notes, folder: Path
+    qtbot: QtBot, ready: Speaker, notes: Notes, folder: Path
 ) -> None:
     with qtbot.waitSignal(ready.cancelled, timeout=LONG):
         ready.load(str(folder))
@@ -200,7 +199,7 @@ def columns_of(steps: list[Step]) -> Any:
 
 
 def test_a_report_is_written_while_a_reply_runs(
-    qtbot: QtBot, ready: Engine, notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, ready: Speaker, notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = gate(monkeypatch, lambda step: isinstance(step, TokenStep) and step.count == 20)
     ready.send("hello there")
@@ -219,7 +218,7 @@ def test_a_report_is_written_while_a_reply_runs(
     assert len(notes.of("exported")) == 1
 
 
-def test_a_report_asked_for_at_the_end_holds_the_reply(qtbot: QtBot, ready: Engine, tmp_path: Path) -> None:
+def test_a_report_asked_for_at_the_end_holds_the_reply(qtbot: QtBot, ready: Speaker, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     ready.finished.connect(lambda _: ready.export(str(path), True, columns_of(ready.drain())))
     with qtbot.waitSignal(ready.exported, timeout=LONG):
@@ -229,7 +228,7 @@ def test_a_report_asked_for_at_the_end_holds_the_reply(qtbot: QtBot, ready: Engi
     assert [turn["role"] for turn in report["transcript"]] == ["user", "assistant"]
 
 
-def test_a_report_that_cannot_be_written(qtbot: QtBot, ready: Engine, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written(qtbot: QtBot, ready: Speaker, tmp_path: Path) -> None:
     where, sentence, _ = failure(
         qtbot, ready, lambda: ready.export(str(tmp_path / "gone" / "r.json"), False, {})
     )
@@ -237,7 +236,7 @@ def test_a_report_that_cannot_be_written(qtbot: QtBot, ready: Engine, tmp_path: 
     assert "r.json" in sentence
 
 
-def test_a_report_without_a_model(qtbot: QtBot, engine: Engine, tmp_path: Path) -> None:
+def test_a_report_without_a_model(qtbot: QtBot, engine: Speaker, tmp_path: Path) -> None:
     where, sentence, _ = failure(qtbot, engine, lambda: engine.export(str(tmp_path / "r.json"), False, {}))
     assert (where, "nothing to export" in sentence) == ("export", True)
     assert list(tmp_path.iterdir()) == []
@@ -248,7 +247,7 @@ def test_an_engine_that_cannot_start_says_so(qtbot: QtBot, monkeypatch: pytest.M
         raise ImportError("mlx is not for this machine")
 
     monkeypatch.setattr("veloxquant_mlx.config.methods", broken)
-    made = Engine()
+    made = Speaker()
     told = Notes(made)
     try:
         with qtbot.waitSignal(made.failed, timeout=LONG):

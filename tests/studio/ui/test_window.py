@@ -26,7 +26,7 @@ def say(window: MainWindow, engine: FakeEngine, text: str = "Why?") -> None:
 
 
 def reply(window: MainWindow) -> Reply:
-    found = window.chat._messages[-1]
+    found = window.chat.shown()[-1]
     assert isinstance(found, Reply)
     return found
 
@@ -78,7 +78,8 @@ def test_loading_enables_writing(loaded: MainWindow) -> None:
 
 def test_a_reply_from_prompt_to_figures(loaded: MainWindow, engine: FakeEngine) -> None:
     say(loaded, engine)
-    assert engine.calls[-1] == ("send", "Why?")
+    request = engine.calls[-1][1]
+    assert (engine.names()[-1], request.kind, request.turns) == ("answer", "reply", (("user", "Why?"),))
     assert loaded.timer.isActive()
     engine.play_prefill(512, 1000)
     loaded.tick()
@@ -86,9 +87,9 @@ def test_a_reply_from_prompt_to_figures(loaded: MainWindow, engine: FakeEngine) 
     engine.tokens = 1000
     engine.play_text("Because", 3)
     loaded.tick()
-    assert reply(loaded).view.toPlainText() == "Because"
+    assert reply(loaded).body.plain() == "Because"
     engine.play_finished("Because.")
-    assert reply(loaded).view.toPlainText() == "Because."
+    assert reply(loaded).body.plain() == "Because."
     assert loaded.status.speed.text() == "14.1 tok/s"
     assert loaded.status.tokens.text() == "1,003 of 8,192 tokens"
     assert "resident" in loaded.status.memory.text() and "in 16 bits" in loaded.status.memory.text()
@@ -147,7 +148,7 @@ def test_a_setting_is_let_go_and_the_conversation_read_again(loaded: MainWindow,
     assert loaded.chat.prompt.button.isEnabled()
     assert len(loaded.charts.history) == 2 and loaded.charts.history.turn_marks == marks
     assert len(old) == rows
-    assert [m.text() for m in loaded.chat._messages if isinstance(m, Reply)] == ["Because."]
+    assert [m.text() for m in loaded.chat.shown() if isinstance(m, Reply)] == ["Because."]
     loaded.tick()
     assert not loaded.timer.isActive()
 
@@ -316,7 +317,10 @@ def test_unloading_goes_back_to_the_start(loaded: MainWindow, engine: FakeEngine
     loaded.models.unload_button.click()
     assert engine.names()[-1] == "unload"
     engine.unloaded.emit()
-    assert loaded.chat.is_empty() and loaded.status.model.text() == "No model loaded"
+    assert loaded.status.model.text() == "No model loaded"
+    # What was said stays on the page; it can be gone on with through another model.
+    assert reply(loaded).text() == "x" and not loaded.chat.can_regenerate()
+    loaded.new_chat()
     assert loaded.chat.empty.action.text() == f"Load {STARTER.name}"
 
 

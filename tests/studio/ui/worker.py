@@ -6,7 +6,10 @@ from typing import Any
 
 from PySide6.QtCore import QObject
 
+from studio.core.request import Request
 from studio.ui.engine import Engine
+from veloxquant_mlx.prompt import Turn
+from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import FinishedStep, Step
 
 LONG = 20_000
@@ -14,7 +17,7 @@ LONG = 20_000
 
 SIGNALS = (
     "methods_ready", "models_found", "progress", "loaded", "unloaded", "plan_changed", "configured",
-    "started", "finished", "failed", "exported", "cancelled", "state_changed",
+    "started", "dropped", "counted", "finished", "failed", "exported", "cancelled", "state_changed",
 )  # fmt: skip
 
 
@@ -42,6 +45,40 @@ class Notes(QObject):
     def of(self, name: str) -> list[tuple[Any, ...]]:
         """What one signal told."""
         return [arguments for told, arguments in self.told if told == name]
+
+
+class Speaker(Engine):
+    """An engine that keeps the turns of one conversation, as the window does, so that tests only send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: list[Turn] = []
+        self.finished.connect(self._note_reply)
+        self.failed.connect(self._take_back)
+
+    def send(self, prompt: str) -> None:
+        """Say something."""
+        self.turns.append(("user", prompt))
+        self.answer(Request("reply", tuple(self.turns), Sampling()))
+
+    def regenerate(self) -> None:
+        """Answer the last message once more."""
+        while self.turns and self.turns[-1][0] == "assistant":
+            self.turns.pop()
+        self.answer(Request("regenerate", tuple(self.turns), Sampling()))
+
+    def new_chat(self) -> None:
+        """Begin anew."""
+        self.turns.clear()
+        super().new_chat()
+
+    def _note_reply(self, step: FinishedStep) -> None:
+        if step.text:
+            self.turns.append(("assistant", step.text))
+
+    def _take_back(self, where: str, _sentence: str, _details: str) -> None:
+        if where == "chat" and self.turns and self.turns[-1][0] == "user":
+            self.turns.pop()
 
 
 class Gate:

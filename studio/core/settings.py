@@ -1,0 +1,77 @@
+"""What a person has decided once, for every chat; declared like a method's parameters, kept in the store."""
+
+import dataclasses
+import logging
+from dataclasses import dataclass
+from typing import TypeVar
+
+from studio.core.messages import StoreError
+from studio.core.store import Store
+from veloxquant_mlx.declared import Declared, param
+from veloxquant_mlx.errors import QuantizerConfigError
+
+_log = logging.getLogger(__name__)
+
+
+DROP = "drop the oldest"
+"""What happens at the limit instead of stopping."""
+
+
+@dataclass(frozen=True)
+class Settings(Declared):
+    """For all chats."""
+
+    system: str = param(
+        "", label="System prompt of new chats",
+        help="What the model is told before every new chat. Its tokens are read with each of them.",
+    )  # fmt: skip
+    at_limit: str = param(
+        "stop", label="When the context is full", choices=("stop", DROP),
+        help="Stop there, or leave the oldest messages out of what the model reads and read the rest again.",
+    )  # fmt: skip
+    appearance: str = param(
+        "system", label="Appearance", choices=("system", "light", "dark"),
+        help="Light or dark, or as the system is set.",
+    )  # fmt: skip
+    keep_awake: bool = param(
+        True, label="Keep the computer awake while a reply is written",
+        help="Asks the system not to fall asleep until the reply ends.",
+    )  # fmt: skip
+    notify: bool = param(
+        True, label="Tell me when a long wait ends while the window is hidden",
+        help="After prompts and loads that took longer than ten seconds.",
+    )  # fmt: skip
+
+
+D = TypeVar("D", bound=Declared)
+
+
+def read_kept(kind: type[D], kept: object) -> D:
+    """A record from what was kept of it; a value that this version can't take is the default."""
+    made = kind()
+    for spec in kind.fields():
+        if isinstance(kept, dict) and spec.name in kept:
+            try:
+                made = dataclasses.replace(made, **{spec.name: kept[spec.name]})
+            except QuantizerConfigError as error:
+                _log.warning("A setting is left out: %s", error)
+    return made
+
+
+def load(store: Store, kind: type[D]) -> D:
+    """The record of this kind as it was kept; never fails."""
+    try:
+        return read_kept(kind, store.setting(_key(kind)))
+    except StoreError as error:
+        _log.warning("The settings are left out: %s", error)
+        return kind()
+
+
+def save(store: Store, record: Declared) -> None:
+    """Keep a record, beside fields that only other versions know. Raises StoreError."""
+    kept = store.setting(_key(type(record)))
+    store.set_setting(_key(type(record)), (kept if isinstance(kept, dict) else {}) | record.as_dict())
+
+
+def _key(kind: type[Declared]) -> str:
+    return kind.__name__.lower()

@@ -1,0 +1,171 @@
+"""Windows beside the main one: settings with a search, the keyboard sheet, the log."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QAction, QDesktopServices, QGuiApplication, QKeySequence, QTextCursor
+from PySide6.QtWidgets import (
+    QDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from studio.core.log import log_file
+from studio.core.settings import Settings
+from studio.ui import fonts, parts, words
+from studio.ui.form import MethodForm
+
+LOG_TAIL = 200_000
+"""Bytes of the log that its window shows."""
+LOG_MS = 1000
+
+
+def _size(width: int, height: int) -> QSize:
+    scale = min(1.4, parts.text_scale())
+    return QSize(round(width * scale), round(height * scale))
+
+
+class SettingsDialog(QDialog):
+    """Every setting, found by the words of its label and its help; ``changed`` carries all of them."""
+
+    changed = Signal(object)
+
+    def __init__(self, parent: QWidget, settings: Settings, facts: Sequence[str]) -> None:
+        """``facts`` are sentences below the settings: where things are kept, and how much."""
+        super().__init__(parent)
+        self.setWindowTitle("Settings")
+        self.search = QLineEdit()
+        self.search.setProperty("role", "search")
+        self.search.setPlaceholderText("Search settings")
+        self.search.setAccessibleName("Search settings")
+        self.search.setClearButtonEnabled(True)
+        self.form = MethodForm(Settings)
+        self.form.set_config(settings)
+        self.nothing = parts.label("No setting has these words.", "muted")
+        self.nothing.hide()
+        area = QScrollArea()
+        area.setWidget(self.form)
+        parts.clear_scroll(area)
+        column = QVBoxLayout(self)
+        parts.margins(column, 16, 14, 16, 14, 10)
+        column.addWidget(self.search)
+        column.addWidget(self.nothing)
+        column.addWidget(area, 1)
+        for fact in facts:
+            line = parts.label(fact, "small", wrap=True)
+            line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            column.addWidget(line)
+        column.addLayout(_closing(self))
+        self.resize(_size(440, 460))
+        self.search.textChanged.connect(self._find)
+        self.form.changed.connect(self.changed)
+
+    def _find(self, text: str) -> None:
+        wanted = text.casefold().split()
+        found = False
+        for spec in Settings.fields():
+            said = f"{spec.param.label} {spec.param.help}".casefold()
+            matches = all(word in said for word in wanted)
+            self.form.show_field(spec.name, matches)
+            found = found or matches
+        self.nothing.setVisible(not found)
+
+
+class KeyboardSheet(QDialog):
+    """Every command with its keys."""
+
+    def __init__(self, parent: QWidget, actions: Sequence[QAction]) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Keyboard")
+        more = (
+            ("Send the message", "Ctrl+Return"), ("Rename the selected chat", "F2"),
+            ("Delete the selected chat", "Del"), ("From control to control", "Tab"),
+        )  # fmt: skip
+        keys = [
+            (action.text().rstrip("…"), action.shortcut())
+            for action in actions
+            if not action.shortcut().isEmpty()
+        ]
+        keys += [(text, QKeySequence(key)) for text, key in more]
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(32)
+        grid.setVerticalSpacing(8)
+        for row, (text, key) in enumerate(keys):
+            grid.addWidget(parts.label(text), row, 0)
+            grid.addWidget(
+                parts.label(key.toString(QKeySequence.SequenceFormat.NativeText), "strong"), row, 1
+            )
+        column = QVBoxLayout(self)
+        parts.margins(column, 20, 16, 20, 14, 14)
+        column.addLayout(grid)
+        column.addStretch(1)
+        column.addLayout(_closing(self))
+
+
+class LogWindow(QDialog):
+    """The end of the log file, following it while the window is open."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Log")
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setAccessibleName("Log")
+        self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        font = self.text.font()
+        font.setFamilies([fonts.fixed_family()])
+        self.text.setFont(font)
+        self._length = -1
+        where = parts.label(str(log_file()), "small", wrap=True)
+        where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        copy = parts.button("Copy all", "", "Copy what is shown")
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
+        folder = parts.button("Show folder", "", "Open the folder of the log files")
+        folder.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(log_file().parent))))
+        column = QVBoxLayout(self)
+        parts.margins(column, 16, 14, 16, 14, 10)
+        column.addWidget(self.text, 1)
+        column.addWidget(where)
+        column.addLayout(_closing(self, copy, folder))
+        self.resize(_size(820, 480))
+        self._timer = QTimer(self)
+        self._timer.setInterval(LOG_MS)
+        self._timer.timeout.connect(self.refresh)
+        self._timer.start()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what was written since."""
+        try:
+            length = log_file().stat().st_size
+            if length == self._length:
+                return
+            with log_file().open("rb") as file:
+                file.seek(max(0, length - LOG_TAIL))
+                data = file.read(LOG_TAIL)
+        except OSError as error:
+            self.text.setPlainText(f"The log can't be read: {error.strerror}.")
+            return
+        self._length = length
+        bar = self.text.verticalScrollBar()
+        follows = bar.value() >= bar.maximum() - 4
+        self.text.setPlainText(words.clean(data.decode("utf-8", "replace")))
+        if follows:
+            self.text.moveCursor(QTextCursor.MoveOperation.End)
+
+
+def _closing(dialog: QDialog, *others: QWidget) -> QHBoxLayout:
+    row = QHBoxLayout()
+    parts.margins(row, 0, 0, 0, 0, 8)
+    for other in others:
+        row.addWidget(other)
+    row.addStretch(1)
+    close = parts.button("Close", "primary")
+    close.clicked.connect(dialog.accept)
+    row.addWidget(close)
+    return row
