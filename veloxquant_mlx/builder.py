@@ -69,7 +69,7 @@ def _plan(model: Any, slots: list[Any], config: KVCacheConfig) -> Plan:
     known = _Model.of(model)
     decided = []
     for index, (slot, shape) in enumerate(zip(slots, slot_shapes(model), strict=True)):
-        reason = _not_replaceable(slot, known) or _not_compressible(shape, known, config)
+        reason = _not_replaceable(slot, known.lists) or _not_compressible(shape, known, config)
         if reason is None:
             decided.append(
                 SlotPlan(index, True, *_alike(f"keys and values to {config.label}", "hand", "hands"))
@@ -83,10 +83,20 @@ _Words = tuple[str, str]
 """What one slot does, and what several do."""
 
 
-def _not_replaceable(slot: Any, model: _Model) -> _Words | None:
-    """Why a slot stays as the model made it, whatever the method; None when it may be replaced."""
+def plain_slots(model: Any) -> int:
+    """How many slots of the model's cache list hold a plain KV cache, by itself or beside a state."""
+    lists = families.keeps_ordinary_lists(model)
+    return sum(_not_replaceable(slot, lists) is None for slot in make_prompt_cache(model))
+
+
+def _not_replaceable(slot: Any, lists: bool) -> _Words | None:
+    """Why a slot stays as the model made it, whatever the method; None when it may be replaced.
+
+    Args:
+        lists: the model's CacheLists may be looked into.
+    """
     # Subclasses mean something else by their rows, so only the exact type is ours to replace.
-    if type(slot) is CacheList and model.lists:
+    if type(slot) is CacheList and lists:
         if any(type(cache) is KVCache for cache in slot.caches):
             return None
         slot = next(cache for cache in slot.caches if not isinstance(cache, ArraysCache))

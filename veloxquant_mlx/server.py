@@ -26,7 +26,7 @@ from .builder import KVCacheBuilder
 from .cache.slot import snapshot
 from .config import KVCacheConfig
 from .errors import Cancelled, VeloxQuantError
-from .live import LiveCache
+from .live import LiveCache, live_for
 from .models.load import LoadedModel, load_model, release_memory
 from .progress import Progress, silent
 from .steps import Plan
@@ -197,16 +197,20 @@ class _Kept:
         self._answered = answered
         self._live: LiveCache | None = None
         self._in_use: LiveCache | None = None
+        self._prompt = 0
 
     def fetch_nearest_cache(self, model: Any, tokens: list[int]) -> tuple[list[Any], list[int]]:
         """A cache for a prompt, and the tokens it has not read, one at least."""
         live, self._live, self._in_use = self._live, None, None
-        kept = live.go_back(tokens) if live is not None else 0
-        if live is None or not kept:
-            live = LiveCache(self._make())
+        live, reuse = live_for(tokens, live, (), self._make)
         live.begin(len(tokens))
-        self._in_use = live
-        return live.caches, list(tokens[kept:])
+        self._in_use, self._prompt = live, len(tokens)
+        return live.caches, list(tokens[reuse.kept :])
+
+    def read(self, left: int) -> None:
+        """A prompt is read but for so many tokens. Before the last one is where asking again goes back to."""
+        if left == 1 and self._in_use is not None:
+            self._in_use.mark(self._prompt - 1)
 
     def insert_cache(self, model: Any, tokens: list[int], caches: list[Any], **_: Any) -> None:
         """An answer is whole: its cache holds ``tokens``."""
@@ -271,13 +275,18 @@ class _Answers:
         self._queue = queue
 
     def put(self, item: Any) -> None:
-        """Hand something on. Raises Cancelled between two blocks of a prompt that is not wanted any more."""
+        """Hand something on. Raises Cancelled between two blocks of a prompt that is not wanted any more.
+
+        A tuple says, on the thread that generates, how much of the prompt is read.
+        """
         if isinstance(item, GenerationContext):
             self._generator.running = item
         running = self._generator.running
-        between_blocks = isinstance(item, tuple)
-        if between_blocks and (self._generator._stop or (running is not None and running._should_stop)):
-            raise Cancelled
+        if isinstance(item, tuple):
+            if self._generator._stop or (running is not None and running._should_stop):
+                raise Cancelled
+            done, total = item
+            self._generator.prompt_cache.read(total - done)
         self._queue.put(item)
 
 

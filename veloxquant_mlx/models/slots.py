@@ -3,7 +3,9 @@
 import dataclasses
 import re
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from importlib import import_module
+from io import StringIO
 from typing import Any
 
 from ..errors import ModelError
@@ -18,7 +20,7 @@ class Slots:
 
     total: int
     kv: int
-    """Slots that are plain KV caches at the top level of the list."""
+    """Slots that hold a plain KV cache, by itself or beside a recurrent state."""
 
 
 def count_slots(config: Mapping[str, Any]) -> Slots:
@@ -26,8 +28,10 @@ def count_slots(config: Mapping[str, Any]) -> Slots:
 
     Imports mlx_lm. Raises ModelError when mlx_lm doesn't know the model or can't build it.
     """
-    from mlx_lm.models.cache import KVCache, make_prompt_cache
+    from mlx_lm.models.cache import make_prompt_cache
     from mlx_lm.utils import _get_classes
+
+    from ..builder import plain_slots
 
     kind = config.get("model_type")
     if not isinstance(kind, str) or not _MODULE_NAME.match(kind.replace("-", "_")):
@@ -38,20 +42,21 @@ def count_slots(config: Mapping[str, Any]) -> Slots:
             raise ModelError(f"Its config.json asks for {layers} layers, which can't be right.")
     try:
         import_module("mlx_lm.models.base")
-        model_class, args_class = _get_classes(dict(config))
+        with redirect_stdout(StringIO()):
+            model_class, args_class = _get_classes(dict(config))
     except (ValueError, AttributeError, SystemExit) as error:
-        # One model file ends the program where a package that it wants is missing.
+        # One model file prints and ends the program where a package that it wants is missing.
         raise ModelError(
             f"Models of type '{kind}' are not supported by this version of mlx-lm: choose another."
         ) from error
     try:
-        caches = make_prompt_cache(model_class(args_class.from_dict(dict(config))))
+        model = model_class(args_class.from_dict(dict(config)))
+        return Slots(len(make_prompt_cache(model)), plain_slots(model))
     except Exception as error:
         # Whatever a model's constructor makes of a wrong configuration, it comes out as one sentence.
         raise ModelError(
             f"Its config.json doesn't describe a whole '{kind}' model ({_short(error)})."
         ) from error
-    return Slots(len(caches), sum(type(slot) is KVCache for slot in caches))
 
 
 def _short(error: Exception) -> str:
