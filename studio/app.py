@@ -7,6 +7,8 @@ from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtGui import QFileOpenEvent, QIcon
 from PySide6.QtWidgets import QApplication
 
+from studio.core.settings import Settings, load
+from studio.core.store import Store
 from studio.ui import theme
 from studio.ui.assets import asset
 from studio.ui.engine import Engine
@@ -36,13 +38,20 @@ def make_app(arguments: list[str], scheme: theme.Scheme | None = None) -> App:
     return app
 
 
-def open_window(app: App, model: str | None = None) -> MainWindow:
+def open_window(
+    app: App, model: str | None = None, scheme: theme.Scheme | None = None, store: Store | None = None
+) -> MainWindow:
     """Show the window; once it is painted the engine starts and imports what is heavy on its thread.
 
     Args:
         model: a folder, a .gguf file or ``starter``, to be opened as soon as the engine is ready.
+        scheme: what make_app was told; None leaves it to the person's settings.
+        store: where chats are kept; None is the data folder.
     """
-    window = MainWindow(Engine())
+    store = store or Store()
+    if scheme is None:
+        theme.apply_appearance(load(store, Settings).appearance)
+    window = MainWindow(Engine(), store)
     app.window = window
     window.show()
     if model is not None:
@@ -80,5 +89,6 @@ class _AfterPaint(QObject):
 def run(model: str | None, scheme: theme.Scheme | None = None) -> int:
     """Run the app until its window is closed; returns the exit code."""
     app = make_app(sys.argv[:1], scheme)
-    open_window(app, model if model in (None, "starter") else str(Path(model).expanduser().absolute()))
+    path = model if model in (None, "starter") else str(Path(model).expanduser().absolute())
+    open_window(app, path, scheme)
     return app.exec()

@@ -11,6 +11,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 
 from studio.app import App, make_app, open_window
 from studio.core.report import validate_report
+from studio.core.store import Store
 from studio.ui.theme import Scheme
 from studio.ui.window import MainWindow
 from veloxquant_mlx.atomic import write_atomic
@@ -29,6 +30,7 @@ PROMPT = (
 )
 CONTEXT_TOKENS = 300
 """The reply is stopped there: a long enough look at the app at work."""
+CHATS = "chats.sqlite"
 GAP_TICK_MS = 5
 LIMIT_MS = 15 * 60 * 1000
 
@@ -158,7 +160,8 @@ def self_test(folder: Path, model: str, scheme: Scheme | None, started: float) -
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("report.json", "window.png", "timings.json"):
+        kept = [CHATS + ending for ending in ("", "-wal", "-shm")]
+        for name in ("report.json", "window.png", "timings.json", *kept):
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
         print(
@@ -168,7 +171,8 @@ def self_test(folder: Path, model: str, scheme: Scheme | None, started: float) -
     # Counted from the birth of the process: starting Python and, with OpenBLAS, starting it twice.
     started = min(started, time.perf_counter() - _age())
     app = make_app(sys.argv[:1], scheme)
-    window = open_window(app, model)
+    # Not the person's own: what is said here is no chat of theirs.
+    window = open_window(app, model, scheme, Store(folder / CHATS))
     test = SelfTest(app, window, folder, started)
     app.exec()
     problems = test.verdict()

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QGridLayout,
     QHBoxLayout,
-    QLineEdit,
     QPlainTextEdit,
     QScrollArea,
     QVBoxLayout,
@@ -39,11 +38,7 @@ class SettingsDialog(QDialog):
         """``facts`` are sentences below the settings: where things are kept, and how much."""
         super().__init__(parent)
         self.setWindowTitle("Settings")
-        self.search = QLineEdit()
-        self.search.setProperty("role", "search")
-        self.search.setPlaceholderText("Search settings")
-        self.search.setAccessibleName("Search settings")
-        self.search.setClearButtonEnabled(True)
+        self.search = parts.search_line("Search settings")
         self.form = MethodForm(Settings)
         self.form.set_config(settings)
         self.nothing = parts.label("No setting has these words.", "muted")

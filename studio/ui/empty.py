@@ -105,6 +105,6 @@ class EmptyState(QWidget):
 
     def _show(self, action: str, *, examples: bool) -> None:
         self.action.setText(action)
-        self.action.setAccessibleName(action)
+        self.action.setAccessibleName(action or "Get a model")
         self.action.setVisible(bool(action))
         self._examples.setVisible(examples)
