@@ -8,7 +8,7 @@ mlx_lm.generate(model, tokenizer, prompt, prompt_cache=cache)
 from typing import TYPE_CHECKING, Any
 
 from .config import KVCacheConfig, methods
-from .errors import CacheError, Cancelled, ModelError, QuantizerConfigError, VeloxQuantError
+from .errors import CacheError, Cancelled, ModelError, QuantizerConfigError, StorageError, VeloxQuantError
 from .telemetry import ByteCount, CacheSnapshot, LayerStats
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "LayerStats",
     "ModelError",
     "QuantizerConfigError",
+    "StorageError",
     "VeloxQuantError",
     "methods",
     "snapshot",

@@ -49,7 +49,8 @@ class CompressedKVCache(KVCache, SlotCache):
         defer_flush: attend to the running call's rows exactly and flush afterwards.
         max_ctx: refuse to grow beyond this many rows; None is unlimited.
 
-    Compressed rows cannot be trimmed. Never has ``bits``, ``to_quantized``, ``merge``, ``__len__``.
+    Compressed rows cannot be trimmed, only taken back to a mark. Never has ``bits``, ``to_quantized``,
+    ``merge``, ``__len__``.
     """
 
     merge = Absent()
@@ -293,7 +294,7 @@ class CompressedKVCache(KVCache, SlotCache):
         return self.offset
 
     def is_trimmable(self) -> bool:
-        """False: flushed rows exist as codes only, so there is nothing exact to go back to."""
+        """False: flushed rows exist as codes only. ``mark`` and ``rewind`` go back exactly."""
         return False
 
     def trim(self, n: int) -> int:
