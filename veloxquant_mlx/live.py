@@ -15,13 +15,14 @@ _log = logging.getLogger(__name__)
 
 SHARE = 0.1
 """Most that the marks of a conversation may take, as a share of its cache."""
-MOST = 64
-"""Most marks of one conversation: those of a plain cache take nothing, but looking through them does."""
+MOST = 32
+"""Most marks of one conversation: some take nothing, but looking through them does."""
 OPENING = 8
 """Tokens before the end of a prompt that a mark keeps clear of: templates open a reply with some that they
 leave out, or write otherwise, once the reply is a part of the conversation."""
-_FADING = 0.25
-"""How much less likely than a turn the one before it is the place a person goes back to."""
+_EDITED, _FADING = 1 / 64, 0.9
+"""How likely a person goes back to a turn boundary before the newest one, against regenerating from that, and
+how much less likely with every boundary further back."""
 
 
 class LiveCache:
@@ -105,28 +106,26 @@ class LiveCache:
         near those of ``turns`` it goes over, where a mark takes the fewest exact rows.
         """
         held, self.held = len(self.held or ()), None
+        end = prompt - 1
+        self._turns = sorted({*self._turns, held, *turns, end})
         if held:
             self.mark(held)
-        end = prompt - 1
-        self._note(held, *turns, end)
         places = (lowest_at(self.caches, max(0, turn - OPENING)) for turn in self._turns if turn <= end)
         return {place for place in places if place > held}
 
     def mark(self, tokens: int) -> None:
         """Keep a way back to where the cache stands, at so many tokens."""
-        self._marks = [made for made in self._marks if made.tokens < tokens]
-        self._marks.append(mark(self.caches, tokens))
-        self._note(tokens)
-        self._thin()
+        made = mark(self.caches, tokens)
+        # What can be cut to nothing and keeps nothing, as of a plain cache, can be had whenever it is wanted.
+        if made.lowest or made.nbytes:
+            self._marks = [*(one for one in self._marks if one.tokens < tokens), made]
+            self._thin()
 
     def settle(self, tokens: list[int]) -> bool:
         """The cache holds these tokens now. False when its slots count otherwise: then nobody knows."""
         counts = {slot.offset for slot in self.caches if hasattr(slot, "offset")}
         self.held = tokens if counts <= {len(tokens)} else None
         return self.held is not None
-
-    def _note(self, *turns: int) -> None:
-        self._turns = sorted({*self._turns, *turns})
 
     def _thin(self) -> None:
         budget = SHARE * snapshot(self.caches).counted.total
@@ -145,11 +144,10 @@ class LiveCache:
 
     def _read_again(self, marks: Sequence[Mark]) -> float:
         """Tokens a person's next step back is expected to read again, with these marks."""
-        expected, weight = 0.0, 1.0
-        for turn in reversed(self._turns):
+        expected = 0.0
+        for back, turn in enumerate(reversed(self._turns)):
             nearest = max((made.tokens for made in marks if made.tokens <= turn), default=0)
-            expected += weight * (turn - nearest)
-            weight *= _FADING
+            expected += (turn - nearest) * (_EDITED * _FADING**back if back else 1.0)
         return expected
 
 

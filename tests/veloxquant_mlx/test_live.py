@@ -99,6 +99,25 @@ def test_a_plain_cache_goes_back_to_the_token() -> None:
         assert live.go_back([*tokens[:place], 999, 998]) == place
 
 
+def test_a_plain_cache_needs_no_marks() -> None:
+    live = _live(KVCacheConfig("plain"))
+    _talk(live, 3)
+    assert live.marks == ()
+
+
+@pytest.mark.parametrize(("prompt", "before"), [(10, True), (200, False)])
+def test_the_one_mark_stands_before_a_short_message_and_at_the_end_of_a_long_one(
+    monkeypatch: pytest.MonkeyPatch, prompt: int, before: bool
+) -> None:
+    monkeypatch.setattr(live_module, "SHARE", 0.0)
+    live = _live()
+    tokens = _talk(live, 10)
+    _turn(live, [*tokens, *range(prompt)], list(range(50, 90)))
+    (place,) = live.marks
+    assert (place <= len(tokens)) == before
+    assert place > len(tokens) + prompt - 64
+
+
 def test_exact_rows_are_gone_back_to_without_a_mark() -> None:
     live = _live()
     tokens = _talk(live, 1, prompt=60, reply=2)
