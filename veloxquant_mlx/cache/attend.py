@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 Mask = mx.array | str | None
 """As mlx_lm's attention takes it: None, "causal", or an array that broadcasts to [B, Hq, L, rows]."""
 
+_LONGEST_IN_PARTS = 256
+"""Queries of a block up to which a CPU takes the faster way: it holds three copies of all scores at its
+peak, the fused kernel one, and for long blocks that would be more than the compressed rows save."""
+
 
 def attend(keys: "Side", values: "Side", queries: mx.array, scale: float, mask: Mask) -> mx.array:
     """Attention of queries [B, Hq, L, D] over all rows of two sides, [B, Hq, L, Dv]."""
@@ -22,7 +26,8 @@ def attend(keys: "Side", values: "Side", queries: mx.array, scale: float, mask: 
     heads = keys.shape[1] if keys.shape else query_heads
     # The query heads of one KV head become rows, so that codes are never broadcast.
     grouped = queries.reshape(batch, heads, query_heads // heads * length, dim)
-    if on_cpu() or (length == 1 and mask is None and keys.coded):
+    in_parts = length <= _LONGEST_IN_PARTS if on_cpu() else length == 1 and mask is None and keys.coded
+    if in_parts:
         out = _in_parts(keys, values, grouped, length, scale, mask)
         return out.astype(queries.dtype).reshape(batch, query_heads, length, -1)
     out = mx.fast.scaled_dot_product_attention(

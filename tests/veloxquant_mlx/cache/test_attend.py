@@ -74,6 +74,23 @@ def test_sixteen_bit_queries_get_sixteen_bit_results(dtype: mx.Dtype) -> None:
     assert close(got, wanted, 0.02)
 
 
+def test_a_long_block_needs_no_more_memory_than_the_fused_kernel() -> None:
+    keys, values = rows(1024, heads=2)
+    cache = feed(skvq(), keys, values, [1024])
+    asked = queries(1024, 6)[:1]
+    peaks = []
+    for attention in (
+        lambda: cache.attend(asked, 0.125, "causal"),
+        lambda: mx.fast.scaled_dot_product_attention(asked, keys, values, scale=0.125, mask="causal"),
+    ):
+        mx.eval(asked, cache.state)
+        before = mx.get_active_memory()
+        mx.reset_peak_memory()
+        mx.eval(attention())
+        peaks.append(mx.get_peak_memory() - before)
+    assert peaks[0] < 1.5 * peaks[1]
+
+
 @pytest.mark.parametrize("bits", range(1, 9))
 @pytest.mark.parametrize("group", [16, 32, 64])
 @pytest.mark.parametrize("length", [1, 50])
