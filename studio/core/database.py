@@ -61,6 +61,16 @@ STEPS = (
         text, content='', prefix='1 2 3', tokenize='unicode61 remove_diacritics 2'
     );
     """,
+    """
+    CREATE TABLE caches (
+        chat INTEGER PRIMARY KEY REFERENCES chats (id) ON DELETE CASCADE,
+        model TEXT NOT NULL,
+        method TEXT NOT NULL,
+        tokens INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        used REAL NOT NULL
+    );
+    """,
 )
 """Step N brings a file of version N to version N + 1. Steps that were released are never changed."""
 

@@ -34,10 +34,7 @@ class Journal:
 
     def __init__(self, path: Path, message: int) -> None:
         self._path, self._message = path, message
-        try:
-            self._connection = database.connect(path)
-        except sqlite3.Error as error:
-            raise StoreError(f"The file of your chats, {path}, can't be opened: {error}.") from error
+        self._connection = connected(path)
         try:
             with doing(self._connection, path, "saving the reply"):
                 old = message_of(self._connection, message)
@@ -66,6 +63,14 @@ class Journal:
     def close(self) -> None:
         """Let go of the file; what was appended stays."""
         self._connection.close()
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A connection for another thread than the store's. Raises StoreError."""
+    try:
+        return database.connect(path)
+    except sqlite3.Error as error:
+        raise StoreError(f"The file of your chats, {path}, can't be opened: {error}.") from error
 
 
 @contextlib.contextmanager

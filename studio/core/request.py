@@ -20,6 +20,8 @@ class Request:
     sampling: Sampling
     drop: bool = False
     """True to leave the oldest turns out when the context can't hold all."""
+    chat: int = 0
+    """Number of the chat in the store; 0 is none."""
     message: int = 0
     """Number of the reply in the store."""
     journal: Path | None = None

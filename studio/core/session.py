@@ -149,13 +149,16 @@ class Session:
         turns = [(message.role, message.content) for message in self.messages]
         storage.save(path, live.caches, model=model, config=self.config, tokens=live.held, turns=turns)
 
-    def resume(self, path: Path) -> Plan:
+    def resume(self, path: Path, *, like: KVCacheConfig | None = None) -> Plan:
         """Go on with a saved cache and its conversation, under the configuration it was made with.
 
-        Raises StorageError when the file does not fit; conversation and cache are then as they were.
+        Raises StorageError when the file does not fit, or was made with another configuration than ``like``;
+        conversation and cache are then as they were.
         """
         model = self._require_model()
         saved = storage.load(path, model)
+        if like not in (None, saved.config):
+            raise StorageError(f"{path.name} was saved with another cache setting.")
         self.new_chat()
         self.config = saved.config
         self.messages = [Message(cast(Role, role), content) for role, content in saved.turns]

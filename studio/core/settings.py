@@ -29,6 +29,11 @@ class Settings(Declared):
         "stop", label="When the context is full", choices=("stop", DROP),
         help="Stop there, or leave the oldest messages out of what the model reads and read the rest again.",
     )  # fmt: skip
+    cache_limit: float = param(
+        2.0, label="Disk space for saved caches", unit="GB", low=0, high=64, step=0.5,
+        help="A chat whose cache is saved goes on without being read again. Above this the longest unused "
+        "are removed; 0 saves none.",
+    )  # fmt: skip
     appearance: str = param(
         "system", label="Appearance", choices=("system", "light", "dark"),
         help="Light or dark, or as the system is set.",

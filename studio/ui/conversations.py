@@ -1,5 +1,6 @@
 """Between the page, the list of chats, the store and the engine: what is said, kept, answered and shown."""
 
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -158,16 +159,16 @@ class Conversations(QObject):
         self.talk.set_system(text)
         self._tell()
 
-    def close(self) -> None:
-        """Remember where the page stands, and remove what was deleted for good."""
-        self.talk.set_place(self.chat.place())
-        try:
+    def remove_deleted(self) -> None:
+        """From here on no delete can be undone."""
+        # Where it fails they stay marked as deleted, and go when the app is closed the next time.
+        with contextlib.suppress(StoreError):
             self.talk.store.purge()
-        except StoreError:
-            # They stay marked as deleted; the next start removes them.
-            return
-        finally:
-            self.talk.store.close()
+
+    def close(self) -> None:
+        """Remember where the page stands, and let go of the file."""
+        self.talk.set_place(self.chat.place())
+        self.talk.store.close()
 
     # The engine's answers ----------------------------------------------------------------------
 
@@ -216,8 +217,8 @@ class Conversations(QObject):
         self.engine.answer(
             Request(
                 kind, tuple(self.talk.turns()), self.talk.sampling,
-                drop=self.talk.settings.at_limit == DROP, message=reply.id, journal=self.talk.keeps,
-                model=self.model, cache=self.cache,
+                drop=self.talk.settings.at_limit == DROP, chat=self.talk.row.id if self.talk.row else 0,
+                message=reply.id, journal=self.talk.keeps, model=self.model, cache=self.cache,
             )
         )  # fmt: skip
         self._tell()

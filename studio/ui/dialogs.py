@@ -51,6 +51,8 @@ class SettingsDialog(QDialog):
         column.addWidget(self.search)
         column.addWidget(self.nothing)
         column.addWidget(area, 1)
+        self.caches = CacheSpace()
+        column.addWidget(self.caches)
         for fact in facts:
             line = parts.label(fact, "small", wrap=True)
             line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -69,6 +71,41 @@ class SettingsDialog(QDialog):
             self.form.show_field(spec.name, matches)
             found = found or matches
         self.nothing.setVisible(not found)
+
+
+class CacheSpace(QWidget):
+    """What the saved caches of chats take on disk, and the button that removes them."""
+
+    remove_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = parts.label("", "small", wrap=True)
+        self.remove = parts.button(
+            "Remove them", "link", "Remove all saved caches; the chats themselves stay"
+        )
+        row = QHBoxLayout(self)
+        parts.margins(row, 0, 0, 0, 0, 8)
+        row.addWidget(self.words, 1)
+        row.addWidget(self.remove)
+        self.remove.clicked.connect(self._removed)
+        self.show_bytes(None)
+
+    def show_bytes(self, taken: int | None) -> None:
+        """Bytes of all files, measured; None where that is unknown."""
+        if taken is None:
+            said = "What saved caches take on disk is unknown as yet."
+        elif taken == 0:
+            said = "No chat has a saved cache."
+        else:
+            said = f"Saved caches take {words.megabytes(taken)} on disk, measured."
+        self.words.setText(said)
+        self.remove.setEnabled(bool(taken))
+
+    def _removed(self) -> None:
+        self.remove.setEnabled(False)
+        self.words.setText("They are removed as soon as the engine is free.")
+        self.remove_requested.emit()
 
 
 class KeyboardSheet(QDialog):

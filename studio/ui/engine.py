@@ -21,6 +21,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread, Signal, Slot
 from studio.core.conversation import Figures
 from studio.core.messages import Journal, StoreError
 from studio.core.request import Request
+from studio.ui.keeper import CacheKeeper
 from veloxquant_mlx.errors import Cancelled, VeloxQuantError
 from veloxquant_mlx.progress import Progress
 from veloxquant_mlx.steps import FinishedStep, Step, TokenStep
@@ -59,6 +60,10 @@ class Events(QObject):
     conversation is."""
     dropped = Signal(int)
     """So many of the oldest messages are left out of what is read, for the context can't hold them."""
+    noted = Signal(str)
+    """Something to be said calmly: it stops nothing."""
+    caches_told = Signal(object)
+    """Bytes that the saved caches of all chats take, measured."""
     counted = Signal(object, int)
     """What was handed to ``count`` and its tokens."""
     finished = Signal(object)
@@ -70,7 +75,7 @@ class Events(QObject):
     cancelled = Signal(str)
     """Where; the work was undone."""
     state_changed = Signal(str)
-    """starting, idle, loading, prefill, generating or rereading."""
+    """starting, idle, loading, resuming, prefill, generating or rereading."""
 
 
 class _Worker(Events):
@@ -82,6 +87,9 @@ class _Worker(Events):
         self.exports: deque[_Export] = deque()
         self._session: Session | None = None
         self._opened: list[Path] = []
+        self._keeper = CacheKeeper(self)
+        self._keeper.noted.connect(self.noted)
+        self._keeper.told.connect(self.caches_told)
 
     @Slot()
     def prepare(self) -> None:
@@ -135,6 +143,7 @@ class _Worker(Events):
     @Slot()
     def unload(self) -> None:
         with self._edge("models", "unloading the model"):
+            self._keeper.save()
             self._ready().unload()
             self.unloaded.emit()
 
@@ -153,21 +162,32 @@ class _Worker(Events):
                 self.plan_changed.emit(plan)
             self.configured.emit(config)
         if rereads:
+            self._keeper.grew()
             self.state_changed.emit("idle")
 
     @Slot()
     def new_chat(self) -> None:
         with self._edge("chat", "starting a new chat"):
-            self._ready().new_chat()
+            self._keeper.leave(self._ready())
 
     @Slot(object, object)
     def answer(self, request: Request, stop: threading.Event) -> None:
         with self._edge("chat", "writing the reply"), _Kept(request) as kept:
+            self._keeper.enter(self._ready(), request, lambda: self.state_changed.emit("resuming"))
             steps = self._begun(request, stop)
             self.state_changed.emit("prefill")
             self.started.emit(request.kind)
             self._hand_on(steps, kept.take)
+        self._keeper.grew()
         self.state_changed.emit("idle")
+
+    @Slot(object, object)
+    def keep_caches(self, store: Path | None, limit: int) -> None:
+        self._keeper.use(store, limit)
+
+    @Slot()
+    def remove_caches(self) -> None:
+        self._keeper.tidy(0)
 
     @Slot(object, str)
     def count(self, key: object, text: str) -> None:
@@ -182,6 +202,9 @@ class _Worker(Events):
         """Drop the model on the thread that loaded it, then end the thread."""
         with self._edge("models", "closing"):
             if self._session is not None:
+                self._keeper.save()
+                # Also files of chats that were deleted for good.
+                self._keeper.tidy()
                 self._session.unload()
         QThread.currentThread().quit()
 
@@ -241,6 +264,7 @@ class _Worker(Events):
         self.state_changed.emit("loading")
         with self._edge(where, doing):
             session = self._ready()
+            self._keeper.save()
             had_model = session.model is not None
             try:
                 work(session, progress)
@@ -343,6 +367,8 @@ class Engine(Events):
     _new_chat = Signal()
     _answer = Signal(object, object)
     _count = Signal(object, str)
+    _keep_caches = Signal(object, object)
+    _remove_caches = Signal()
     _exports = Signal()
     _close = Signal()
 
@@ -362,6 +388,7 @@ class Engine(Events):
             (self._unload, worker.unload), (self._configure, worker.configure),
             (self._new_chat, worker.new_chat), (self._answer, worker.answer),
             (self._count, worker.count), (self._exports, worker.serve_exports),
+            (self._keep_caches, worker.keep_caches), (self._remove_caches, worker.remove_caches),
             (self._close, worker.close),
         ):  # fmt: skip
             down.connect(slot)
@@ -424,6 +451,15 @@ class Engine(Events):
     def count(self, key: object, text: str) -> None:
         """Count the tokens of a text; answered by ``counted`` where a model is loaded, else by nothing."""
         self._count.emit(key, text)
+
+    def keep_caches(self, store: Path | None, limit: int) -> None:
+        """Save the caches of chats beside ``store`` from now on, at most ``limit`` bytes of them all; None
+        saves none. Answered by ``caches_told``."""
+        self._keep_caches.emit(store, limit)
+
+    def remove_caches(self) -> None:
+        """Remove all saved caches, after what runs; answered by ``caches_told``."""
+        self._remove_caches.emit()
 
     def stop(self) -> None:
         """Stop the running reply, or cancel loading, importing or reading again; looked at between tokens

@@ -1,5 +1,6 @@
 """What the window needs of an engine, so that tests can hand it another one."""
 
+from pathlib import Path
 from typing import Any, Protocol
 
 from studio.core.request import Request
@@ -19,6 +20,8 @@ class EngineLike(Protocol):
     configured: Any
     started: Any
     dropped: Any
+    noted: Any
+    caches_told: Any
     counted: Any
     finished: Any
     failed: Any
@@ -32,7 +35,7 @@ class EngineLike(Protocol):
 
     @property
     def state(self) -> str:
-        """``starting``, ``idle``, ``loading``, ``prefill``, ``generating`` or ``rereading``."""
+        """``starting``, ``idle``, ``loading``, ``resuming``, ``prefill``, ``generating`` or ``rereading``."""
 
     def start(self) -> None:
         """Begin; answered by ``methods_ready``."""
@@ -63,6 +66,12 @@ class EngineLike(Protocol):
 
     def new_chat(self) -> None:
         """Forget the conversation."""
+
+    def keep_caches(self, store: Path | None, limit: int) -> None:
+        """Save the caches of chats beside ``store`` from now on, at most ``limit`` bytes of them."""
+
+    def remove_caches(self) -> None:
+        """Remove all saved caches; answered by ``caches_told``."""
 
     def stop(self) -> None:
         """Stop a reply, or cancel loading or reading again."""

@@ -51,6 +51,8 @@ class MainWindow(QMainWindow):
         self._context: int | None = None
         self._plan: Plan | None = None
         self._ticks = 0
+        self._cache_bytes: int | None = None
+        """What saved caches take on disk, measured."""
 
         self.top = TopBar()
         self.models, self.chats, self.chat, self.cache = ModelsPanel(), ChatsPanel(), Chat(), CachePanel()
@@ -133,6 +135,8 @@ class MainWindow(QMainWindow):
         engine.exported.connect(self._on_exported)
         engine.cancelled.connect(self._on_cancelled)
         engine.state_changed.connect(self._on_state)
+        engine.noted.connect(lambda sentence: self.chat.notice.show_note(sentence))
+        engine.caches_told.connect(self._on_caches)
 
     def changeEvent(self, event: QEvent) -> None:
         """The system changed its colours: the charts paint for themselves. Others may have written chats."""
@@ -145,6 +149,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """The engine ends before the window does."""
         self.timer.stop()
+        self.conversations.remove_deleted()
         self.engine.close()
         self.background.close()
         self.conversations.close()
@@ -153,6 +158,7 @@ class MainWindow(QMainWindow):
     def start(self) -> None:
         """Start the engine and look for models. Everything is connected by now."""
         self.engine.start()
+        self._keep_caches()
         self.engine.find_models()
 
     # Commands ----------------------------------------------------------------------------------
@@ -226,7 +232,18 @@ class MainWindow(QMainWindow):
         facts = [f"Chats and settings are kept in {self.talk.store.path}."]
         dialog = SettingsDialog(self, self.talk.settings, facts)
         dialog.changed.connect(self._use_settings)
+        dialog.caches.show_bytes(self._cache_bytes)
+        dialog.caches.remove_requested.connect(self.engine.remove_caches)
+        self.engine.caches_told.connect(dialog.caches.show_bytes)
         dialog.exec()
+        # Not while a slider is dragged through 0.
+        self._keep_caches()
+
+    def _keep_caches(self) -> None:
+        self.engine.keep_caches(self.talk.keeps, round(self.talk.settings.cache_limit * 1e9))
+
+    def _on_caches(self, taken: int) -> None:
+        self._cache_bytes = taken
 
     def _use_settings(self, settings: Settings) -> None:
         before = self.talk.settings

@@ -21,6 +21,7 @@ STATES = {
     "starting": "Getting the engine ready",
     "idle": "Ready",
     "loading": "Loading",
+    "resuming": "Going back to the saved cache",
     "prefill": "Reading the prompt",
     "generating": "Generating",
     "rereading": "Reading the conversation again",

@@ -154,3 +154,27 @@ def test_an_older_file_is_brought_up_in_one_go(file: Path, monkeypatch: pytest.M
     store = Store(file)
     assert store.keeps and store._connection.execute("SELECT colour FROM chats").fetchall() == [(None,)]
     store.close()
+
+
+def test_a_file_of_version_1_keeps_its_chats_and_can_have_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "chats.sqlite"
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "STEPS", database.STEPS[:1])
+        patch.setattr(database, "VERSION", 1)
+        kept(path)
+    with sqlite3.connect(path) as old:
+        assert old.execute("PRAGMA user_version").fetchone() == (1,)
+        assert old.execute("SELECT name FROM sqlite_master WHERE name = 'caches'").fetchone() is None
+    old.close()
+    store = Store(path)
+    ((id, title),) = [(row.id, row.title) for row in store.chats()]
+    assert (store.keeps, store.notice, title) == (True, "", "A kept chat")
+    do = store._connection
+    assert do.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
+    do.execute("INSERT INTO caches VALUES (?, 'model', 'plain', 3, 100, 0)", (id,))
+    store.delete(id)
+    assert store.purge() == [id] and do.execute("SELECT count(*) FROM caches").fetchone() == (0,)
+    assert works(store)
+    store.close()

@@ -122,6 +122,12 @@ class FakeEngine(Events):
         self.calls.append(("new_chat",))
         self.holds = False
 
+    def keep_caches(self, store: Path | None, limit: int) -> None:
+        self.calls.append(("keep_caches", store, limit))
+
+    def remove_caches(self) -> None:
+        self.calls.append(("remove_caches",))
+
     def stop(self) -> None:
         self.calls.append(("stop",))
 

@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from PySide6.QtCore import QProcess
+from PySide6.QtCore import QProcess, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -90,6 +90,36 @@ def test_settings_are_found_by_their_words_and_hold_at_once(
     store = Store(loaded.talk.store.path)
     assert load(store, Settings) == Settings(at_limit=DROP, appearance="light")
     store.close()
+
+
+def test_what_saved_caches_take_is_shown_and_can_be_removed(
+    qtbot: QtBot, loaded: MainWindow, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def use(dialog: SettingsDialog) -> None:
+        space = dialog.caches
+        said.append(space.words.text())
+        engine.caches_told.emit(12_340_000)
+        said.append(space.words.text())
+        qtbot.mouseClick(space.remove, Qt.MouseButton.LeftButton)
+        assert engine.calls[-1] == ("remove_caches",) and not space.remove.isEnabled()
+        engine.caches_told.emit(0)
+        said.append(space.words.text())
+        assert not space.remove.isEnabled()
+        dialog.form.control("cache_limit").set_value(0.5)
+        dialog.form._moved("cache_limit")
+        assert engine.calls[-1] == ("remove_caches",)
+
+    monkeypatch.setattr(SettingsDialog, "exec", use)
+    loaded.open_settings()
+    assert said == [
+        "What saved caches take on disk is unknown as yet.",
+        "Saved caches take 12.3 MB on disk, measured.",
+        "No chat has a saved cache.",
+    ]
+    # The limit holds once the dialog is closed, not while a slider passes 0.
+    assert engine.calls[-1] == ("keep_caches", loaded.talk.store.path, 500_000_000)
 
 
 def test_the_sheet_has_every_key_of_the_window(qtbot: QtBot, loaded: MainWindow) -> None:

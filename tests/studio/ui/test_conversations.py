@@ -218,6 +218,33 @@ def test_renaming_where_it_stands(qtbot: QtBot, loaded: MainWindow, engine: Fake
     qtbot.waitUntil(lambda: titles(loaded) == ["The sky"])
 
 
+def test_the_engine_knows_the_chat_and_where_caches_are_kept(loaded: MainWindow, engine: FakeEngine) -> None:
+    loaded.start()
+    path = loaded.talk.store.path
+    assert ("keep_caches", path, 2_000_000_000) in engine.calls
+    talked(loaded, engine)
+    assert loaded.talk.row is not None
+    request = engine.calls[-1][1]
+    assert (request.chat, request.journal) == (loaded.talk.row.id, path)
+    engine.noted.emit("The disk is full.")
+    assert loaded.chat.notice.sentence == "The disk is full."
+
+
+def test_what_was_deleted_is_gone_before_the_engine_is(loaded: MainWindow, engine: FakeEngine) -> None:
+    """Its last act is to remove the files of chats that are in no row any more."""
+    talked(loaded, engine)
+    loaded.conversations._delete(loaded.talk.store.chats()[0].id)
+    left: list[int] = []
+
+    def close() -> None:
+        do = loaded.talk.store._connection
+        left.extend(do.execute("SELECT count(*) FROM chats").fetchone())
+
+    engine.close = close  # type: ignore[method-assign]
+    loaded.close()
+    assert left == [0]
+
+
 def test_delete_and_undo(qtbot: QtBot, loaded: MainWindow, engine: FakeEngine) -> None:
     talked(loaded, engine, "One")
     loaded.new_chat()

@@ -17,7 +17,8 @@ LONG = 20_000
 
 SIGNALS = (
     "methods_ready", "models_found", "progress", "loaded", "unloaded", "plan_changed", "configured",
-    "started", "dropped", "counted", "finished", "failed", "exported", "cancelled", "state_changed",
+    "started", "dropped", "noted", "caches_told", "counted", "finished", "failed", "exported", "cancelled",
+    "state_changed",
 )  # fmt: skip
 
 
