@@ -23,7 +23,7 @@ class App(QApplication):
     def event(self, event) -> bool:  # type: ignore[no-untyped-def]
         """Take a model folder or .gguf file from the desktop."""
         if isinstance(event, QFileOpenEvent) and self.window is not None:
-            self.window.open_path(event.file())
+            self.window.opening.open_path(event.file())
             return True
         return super().event(event)
 
@@ -55,7 +55,7 @@ def open_window(
     app.window = window
     window.show()
     if model is not None:
-        window.engine.methods_ready.connect(lambda _: window.open_path(model))
+        window.engine.methods_ready.connect(lambda _: window.opening.open_path(model))
     _AfterPaint(window)
     return window
 

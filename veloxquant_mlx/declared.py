@@ -30,6 +30,8 @@ class Param:
     """False keeps it out of the studio's form; file, command line and report still have it."""
     unset: str = "Automatic"
     """What a form calls None, or the field's word, where it stands in place of a value."""
+    lines: int = 1
+    """Lines of text a form has room for; more than one lets the text have line breaks."""
 
 
 @dataclass(frozen=True, slots=True)

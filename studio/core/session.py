@@ -19,7 +19,7 @@ from veloxquant_mlx.models.find import ModelInfo, describe
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
 from veloxquant_mlx.pieces import Pieces
 from veloxquant_mlx.progress import Progress, silent
-from veloxquant_mlx.prompt import encode_text, encode_within
+from veloxquant_mlx.prompt import SystemManner, encode_text, encode_within, system_manner
 from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Step, TokenStep
 from veloxquant_mlx.telemetry import CacheSnapshot
@@ -48,6 +48,8 @@ class LoadedInfo:
     plan: Plan
     active_memory: int
     """MLX's active memory after loading, bytes (measured)."""
+    manner: SystemManner
+    """How the model is told a system prompt."""
 
 
 class Session:
@@ -94,7 +96,10 @@ class Session:
     def loaded_info(self) -> LoadedInfo:
         """The model in memory with the plan for the present configuration."""
         model = self._require_model()
-        return LoadedInfo(model.info, model.compute, model.context, self.plan(), mx.get_active_memory())
+        manner = system_manner(model.tokenizer)
+        return LoadedInfo(
+            model.info, model.compute, model.context, self.plan(), mx.get_active_memory(), manner
+        )
 
     def plan(self) -> Plan:
         """Which slots of the model the present configuration replaces."""

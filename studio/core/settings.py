@@ -22,7 +22,7 @@ class Settings(Declared):
     """For all chats."""
 
     system: str = param(
-        "", label="System prompt of new chats",
+        "", label="System prompt of new chats", lines=4,
         help="What the model is told before every new chat. Its tokens are read with each of them.",
     )  # fmt: skip
     at_limit: str = param(

@@ -1,11 +1,12 @@
 """The line under the message box: how the next reply is made, and how full the context is."""
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from studio.core.settings import DROP
 from studio.ui import parts, words
+from studio.ui.entries import CalmText
 from studio.ui.form import MethodForm
 from studio.ui.theme import tokens
 from veloxquant_mlx.sampling import Sampling
@@ -76,17 +77,6 @@ class ContextGauge(QWidget):
         self.bar.update()
 
 
-class _System(QPlainTextEdit):
-    """The system prompt; Escape leaves it to the popup."""
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Tab goes on to the next control."""
-        if event.key() == Qt.Key.Key_Escape:
-            event.ignore()
-            return
-        super().keyPressEvent(event)
-
-
 class ReplySettings(QFrame):
     """A popup with the system prompt and the sampling of this chat; both hold from the next reply on."""
 
@@ -98,11 +88,10 @@ class ReplySettings(QFrame):
         self.setProperty("surface", "popup")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Reply settings")
-        self.system = _System()
+        self.system = CalmText()
         self.system.setAccessibleName("System prompt")
         self.system.setAccessibleDescription("What the model is told before the conversation")
         self.system.setPlaceholderText("What the model is told before the conversation")
-        self.system.setTabChangesFocus(True)
         self.system.setFixedHeight(round(64 * parts.text_scale()))
         box = parts.surface("raised")
         inner = QVBoxLayout(box)

@@ -3,30 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QUndoStack
-from PySide6.QtWidgets import (
-    QComboBox,
-    QFrame,
-    QHBoxLayout,
-    QScrollArea,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtGui import QUndoStack
+from PySide6.QtWidgets import QFrame, QStackedLayout, QVBoxLayout, QWidget
 
 from studio.core.presets import PresetStore
 from studio.ui import parts
 from studio.ui.applying import Standing
-from studio.ui.errors import Notice
-from studio.ui.figures import FiguresCard
+from studio.ui.cache_page import CachePage
 from studio.ui.form import MethodForm
-from studio.ui.icons import IconButton
 from studio.ui.preset_actions import PresetActions
-from studio.ui.preset_box import PresetBox, title_of
-from studio.ui.preset_menu import PresetMenu
+from studio.ui.preset_box import title_of
 from studio.ui.setting_changes import SettingChange
-from studio.ui.standing_row import Shown, StandingRow
+from studio.ui.standing_row import Shown
 from veloxquant_mlx.config import DEFAULT_METHOD, KVCacheConfig, SlotShape
 from veloxquant_mlx.steps import Plan, PrefillStep
 from veloxquant_mlx.telemetry import CacheSnapshot
@@ -55,13 +44,14 @@ class CachePanel(QFrame):
         self._forms: dict[str, MethodForm] = {}
         self._bases: dict[str, tuple[str, KVCacheConfig]] = {}
         """Method -> name and configuration that Reset goes back to."""
+        self._shapes: list[SlotShape] = []
+        """Of the loaded model's slots, as far as they are known."""
         self._settled: KVCacheConfig | None = None
         """What the controls stood for when they were let go last."""
         self._standing = Standing()
         self._progress: PrefillStep | None = None
         self._speed: float | None = None
         self._talking = False
-        self._folded = False
         self._ghost: KVCacheConfig | None = None
         self.undo_stack = QUndoStack(self)
         self._pause = QTimer(self)
@@ -70,7 +60,12 @@ class CachePanel(QFrame):
         self._pause.timeout.connect(self._settle)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(self._waiting_page())
-        self._stack.addWidget(self._page())
+        self.page = page = CachePage()
+        self._stack.addWidget(page)
+        self.method_box, self.preset_box, self.menu = page.method_box, page.preset_box, page.menu
+        self.figures, self.notice, self.row = page.figures, page.notice, page.row
+        self._preset_actions = PresetActions(self, self.menu, self.presets)
+        self._wire()
 
     def _waiting_page(self) -> QWidget:
         page = QWidget()
@@ -81,94 +76,17 @@ class CachePanel(QFrame):
         column.addStretch(1)
         return page
 
-    def _page(self) -> QWidget:
-        page = QWidget()
-        column = QVBoxLayout(page)
-        parts.margins(column, 0, 12, 0, 0, 8)
-        head = QVBoxLayout()
-        parts.margins(head, 14, 0, 14, 0, 8)
-        pickers = QHBoxLayout()
-        parts.margins(pickers, 0, 0, 0, 0, 6)
-        self.method_box = QComboBox()
-        self.method_box.setAccessibleName("Method")
-        self.preset_box = PresetBox()
-        for box in (self.method_box, self.preset_box):
-            box.setMinimumContentsLength(7)
-            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-            pickers.addWidget(box, 1)
-        self.menu = PresetMenu(self)
-        pickers.addWidget(self.menu)
-        head.addLayout(pickers)
-        column.addLayout(head)
-
-        self._scroll = QScrollArea()
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.setMinimumHeight(96)
-        self._holder = QWidget()
-        self._form_stack = QVBoxLayout(self._holder)
-        parts.margins(self._form_stack, 14, 0, 14, 8, 8)
-        self._forms_column = QVBoxLayout()
-        parts.margins(self._forms_column, 0, 0, 0, 0, 0)
-        self._form_stack.addLayout(self._forms_column)
-        self._summary = parts.Words("small")
-        self._form_stack.addWidget(self._summary)
-        self._form_stack.addStretch(1)
-        self._scroll.setWidget(self._holder)
-        parts.clear_scroll(self._scroll)
-        column.addWidget(self._scroll, 1)
-
-        foot = parts.surface("footer")
-        below = self._below = QVBoxLayout(foot)
-        parts.margins(below, 14, 8, 14, 8, 6)
-        self.figures = FiguresCard()
-        self.notice = Notice()
-        self.row = StandingRow()
-        for item in (self.figures, self.notice, self.row):
-            below.addWidget(item)
-        column.addWidget(foot)
-
+    def _wire(self) -> None:
+        menu = self.menu
         self.method_box.currentIndexChanged.connect(self._method_chosen)
         self.preset_box.chosen.connect(self._preset_chosen)
         self.row.apply_clicked.connect(self.apply)
         self.row.cancel_clicked.connect(self.cancel_requested)
-        self.undo_button = self._follower("undo", self.menu.undo)
-        self.redo_button = self._follower("redo", self.menu.redo)
-        self.reset_button = self._follower("reset", self.menu.reset)
-        self.menu.undo.triggered.connect(self.undo_stack.undo)
-        self.menu.redo.triggered.connect(self.undo_stack.redo)
-        self.menu.reset.triggered.connect(self._reset)
-        self.menu.at_once.toggled.connect(self._say)
+        menu.undo.triggered.connect(self.undo_stack.undo)
+        menu.redo.triggered.connect(self.undo_stack.redo)
+        menu.reset.triggered.connect(self._reset)
+        menu.at_once.toggled.connect(self._say)
         self.undo_stack.indexChanged.connect(self._offer)
-        self._preset_actions = PresetActions(self, self.menu, self.presets)
-        return page
-
-    def _follower(self, sign: str, action: QAction) -> IconButton:
-        button = IconButton(sign, action.text())
-        button.follow(action)
-        self.row.add_button(button)
-        return button
-
-    def event(self, event: QEvent) -> bool:
-        """In a low panel the figures scroll with the form, so that the form keeps some room."""
-        done = super().event(event)
-        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
-            self._fold()
-        return done
-
-    def _fold(self) -> None:
-        card = self.figures.sizeHint().height() + 8
-        rest = self._below.sizeHint().height() - (0 if self._folded else card)
-        form = round(180 * parts.text_scale())
-        needed = form + card + rest + self.method_box.height()
-        # Scrolling figures are narrower and so perhaps higher: a margin keeps them from flickering.
-        fold = self.height() < needed + (32 if self._folded else 0)
-        if fold != self._folded:
-            self._folded = fold
-            if fold:
-                # Below the controls: those are what the panel is for.
-                self._form_stack.insertWidget(1, self.figures)
-            else:
-                self._below.insertWidget(0, self.figures)
 
     # What the window tells the panel -----------------------------------------------------------
 
@@ -228,6 +146,7 @@ class CachePanel(QFrame):
 
     def set_model(self, shapes: list[SlotShape] | None, context: int | None, path: str = "") -> None:
         """Shapes of the model's replaced slots, or None without a model; ``path`` for commands to copy."""
+        self._shapes = shapes or []
         self.figures.set_model(shapes, context)
         self._preset_actions.model = path
         self._edited()
@@ -294,15 +213,18 @@ class CachePanel(QFrame):
             form.changed.connect(lambda _config: self._edited())
             form.released.connect(self._settle)
             self._forms[key] = form
-            self._forms_column.addWidget(form)
-        for other, form in self._forms.items():
-            form.setVisible(other == key)
+            form.set_limit(self._why_not)
+            self.page.add_form(form)
         method = self._methods[key]
-        about = f"{method.summary} {method.paper}".strip()
-        self._summary.setText(about)
-        self._summary.setVisible(bool(about))
-        self.method_box.setToolTip(about)
+        self.page.show_form(self._forms[key], f"{method.summary} {method.paper}".strip())
         return self._forms[key]
+
+    def _why_not(self, config: KVCacheConfig) -> str:
+        """What the loaded model's slots have that a configuration can't store, in a sentence, or nothing."""
+        misfits = (config.misfit(shape) for shape in dict.fromkeys(self._shapes))
+        # After the semicolon stands what to do: the control does that by itself.
+        has = next((misfit.partition(";")[0] for misfit in misfits if misfit), "")
+        return f"The model has {has}." if has else ""
 
     def _edited(self) -> None:
         """The configuration may have changed: preset, prediction and words follow."""

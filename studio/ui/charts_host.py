@@ -19,8 +19,6 @@ REST_MS = 250
 class ChartsHost(QFrame):
     """Keeps the History and hands it to the charts panel once that is there."""
 
-    slot_selected = Signal(object)
-    """The slot the person picked in a view, or None."""
     saved = Signal(str)
     """Path of a view that was saved."""
     save_failed = Signal(str)
@@ -69,7 +67,7 @@ class ChartsHost(QFrame):
         self._column.addWidget(self.panel)
         self.panel.set_history(self.history)
         self.follow_palette()
-        for told in ("slot_selected", "saved", "save_failed"):
+        for told in ("saved", "save_failed"):
             getattr(self.panel, told).connect(getattr(self, told))
         self.panel.set_plan(self._plan)
         self.panel.set_method(self._method)

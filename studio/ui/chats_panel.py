@@ -32,6 +32,7 @@ from studio.core.search import Hit
 from studio.core.store import ChatRow
 from studio.ui import parts, words
 from studio.ui.model_row import ROW, RowDelegate, RowText
+from studio.ui.search_line import SearchLine
 
 Row = ChatRow | Hit
 AnyIndex = QModelIndex | QPersistentModelIndex
@@ -155,7 +156,7 @@ class ChatsPanel(QFrame):
         head.addWidget(heading, 1)
         head.addWidget(self.new_button)
         head.addWidget(self.menu_button)
-        self.search = parts.search_line("Search all chats")
+        self.search = SearchLine("Search all chats")
         self.model = ChatsModel(self)
         self.list = QListView()
         self.list.setModel(self.model)

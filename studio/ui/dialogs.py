@@ -18,6 +18,7 @@ from studio.core.log import log_file
 from studio.core.settings import Settings
 from studio.ui import fonts, parts, words
 from studio.ui.form import MethodForm
+from studio.ui.search_line import SearchLine
 
 LOG_TAIL = 200_000
 """Bytes of the log that its window shows."""
@@ -38,7 +39,7 @@ class SettingsDialog(QDialog):
         """``facts`` are sentences below the settings: where things are kept, and how much."""
         super().__init__(parent)
         self.setWindowTitle("Settings")
-        self.search = parts.search_line("Search settings")
+        self.search = SearchLine("Search settings")
         self.form = MethodForm(Settings)
         self.form.set_config(settings)
         self.nothing = parts.label("No setting has these words.", "muted")

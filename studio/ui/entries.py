@@ -2,9 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QKeyEvent, QKeySequence, QWheelEvent
-from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QLineEdit, QSlider, QSpinBox
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QHideEvent, QKeyEvent, QKeySequence, QWheelEvent
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QDoubleSpinBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QSlider,
+    QSpinBox,
+)
 
 if TYPE_CHECKING:
     _SpinBase = QAbstractSpinBox
@@ -61,6 +68,39 @@ class CalmLine(QLineEdit):
             event.ignore()
             return False
         return super().event(event)
+
+
+class CalmText(QPlainTextEdit):
+    """Several lines of text. Escape is left to the window, Tab goes on to the next control."""
+
+    left = Signal()
+    """It was left, or hidden, after its text was edited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setTabChangesFocus(True)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """All keys but Escape."""
+        if event.key() == Qt.Key.Key_Escape:
+            event.ignore()
+            return
+        super().keyPressEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Done writing."""
+        super().focusOutEvent(event)
+        self._leave()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """A window that closes takes no focus away first."""
+        super().hideEvent(event)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self.document().isModified():
+            self.document().setModified(False)
+            self.left.emit()
 
 
 def is_undo(event: QEvent) -> bool:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWi
 
 from studio.ui import parts
 from studio.ui.controls import Segments, Switch
-from studio.ui.entries import CalmLine, CalmSlider, number_entry
+from studio.ui.entries import CalmLine, CalmSlider, CalmText, number_entry
 
 _MANY = 5
 """More choices than this become a list to drop down."""
@@ -186,6 +186,33 @@ class TextLine(Labelled):
     def set_value(self, value: Any) -> None:
         """Write a value without a signal."""
         self.line.setText(", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
+
+
+class TextBlock(Labelled):
+    """Several lines of text; ``changed`` when they are left."""
+
+    def __init__(self, label: str, unit: str, lines: int, tip: str) -> None:
+        super().__init__(label, unit, tip)
+        self.column.setSpacing(2)
+        self.text = CalmText()
+        self.name(self.text)
+        frame = parts.surface("raised")
+        inner = QVBoxLayout(frame)
+        parts.margins(inner, 4, 2, 4, 2, 0)
+        inner.addWidget(self.text)
+        # A text edit adds a margin of 4 pixels above and below its lines.
+        self.text.setFixedHeight(lines * self.text.fontMetrics().lineSpacing() + 8)
+        self.column.addWidget(frame)
+        self.text.left.connect(lambda: self.changed.emit(self.value()))
+
+    def value(self) -> str:
+        """What is written."""
+        return self.text.toPlainText()
+
+    def set_value(self, value: str) -> None:
+        """Write a text without a signal."""
+        if value != self.value():
+            self.text.setPlainText(value)
 
 
 class OrAutomatic(QWidget):

@@ -19,7 +19,10 @@ _EXAMPLE_WORDS = "a slot of 8 heads × 128 channels"
 
 
 class FiguresCard(QFrame):
-    """Two predicted figures with a bar of kinds, then what runs, then the plan in one sentence."""
+    """Two predicted figures with a bar of kinds; in ``rest`` what they are of, what runs, and the plan.
+
+    ``rest`` can stand elsewhere, where there is no room for it here.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -41,25 +44,37 @@ class FiguresCard(QFrame):
         grid = QGridLayout()
         parts.margins(grid, 0, 0, 0, 0, 0)
         grid.setHorizontalSpacing(8)
-        # Large text has no room for two figures in a row.
+        # Large text has no room for two figures in a row: there the words stand beside each.
         side_by_side = parts.text_scale() < 1.3
         pairs = ((self.bits, self.bits_words), (self.ratio, self.ratio_words))
         for index, (figure, caption) in enumerate(pairs):
-            row, column = (0, index) if side_by_side else (2 * index, 0)
-            grid.setColumnStretch(column, 8 + index)
-            grid.addWidget(figure, row, column)
-            grid.addWidget(caption, row + 1, column, Qt.AlignmentFlag.AlignTop)
-        column_layout = QVBoxLayout(self)
-        parts.margins(column_layout, 12, 8, 12, 8, 4)
-        column_layout.addLayout(grid)
-        column_layout.addSpacing(2)
-        column_layout.addWidget(self.bar)
+            if side_by_side:
+                grid.setColumnStretch(index, 8 + index)
+                grid.addWidget(figure, 0, index)
+                grid.addWidget(caption, 1, index, Qt.AlignmentFlag.AlignTop)
+            else:
+                grid.setColumnStretch(1, 1)
+                grid.addWidget(figure, index, 0)
+                grid.addWidget(caption, index, 1, Qt.AlignmentFlag.AlignVCenter)
+        self.rest = QWidget()
+        lines = QVBoxLayout(self.rest)
+        parts.margins(lines, 0, 0, 0, 0, 4)
         for line in (self.basis, self.full, self.running, self.plan):
-            column_layout.addWidget(line)
+            lines.addWidget(line)
+        self._column = QVBoxLayout(self)
+        parts.margins(self._column, 12, 8, 12, 8, 4)
+        self._column.addLayout(grid)
+        self._column.addSpacing(2)
+        self._column.addWidget(self.bar)
+        self._column.addWidget(self.rest)
         self.bits_words.setText("per value, predicted")
         self.ratio_words.setText("than 16 bits, predicted")
         self.set_plan(None)
         self.set_snapshot(None)
+
+    def take_back_rest(self) -> None:
+        """Put ``rest`` below the bar again."""
+        self._column.addWidget(self.rest)
 
     @property
     def tokens(self) -> int:

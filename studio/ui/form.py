@@ -1,5 +1,6 @@
 """A method's declared fields as controls, and the controls as a configuration of the method."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QToolTip, QVBoxLayout, QWidget
 from studio.ui import parts
 from studio.ui.bit_bar import BitBar
 from studio.ui.controls import Switch
-from studio.ui.fields import Choice, Labelled, OrAutomatic, TextLine, ValueSlider, somewhere
+from studio.ui.fields import Choice, Labelled, OrAutomatic, TextBlock, TextLine, ValueSlider, somewhere
 from veloxquant_mlx.declared import Declared, Field
 from veloxquant_mlx.errors import QuantizerConfigError
 
@@ -48,6 +49,7 @@ class MethodForm(QWidget):
         super().__init__()
         self.method: Any = method
         self._config = method()
+        self._why_not: Callable[[Any], str] = lambda config: ""
         self._rows: dict[str, _Row] = {}
         column = QVBoxLayout(self)
         parts.margins(column, 0, 0, 0, 0, 5)
@@ -67,6 +69,10 @@ class MethodForm(QWidget):
     def config(self) -> Any:
         """What the controls stand for."""
         return self._config
+
+    def set_limit(self, why_not: Callable[[Any], str]) -> None:
+        """What else a configuration must suit; ``why_not`` says in a sentence why it does not, or nothing."""
+        self._why_not = why_not
 
     def set_config(self, config: Declared) -> None:
         """Show a configuration of this form's method without a signal. Unshown fields are kept."""
@@ -137,7 +143,12 @@ class MethodForm(QWidget):
 
     def _with(self, name: str, value: Any) -> Declared:
         values = {spec.name: getattr(self._config, spec.name) for spec in self.method.fields()}
-        return self.method(**values | {name: value})
+        config = self.method(**values | {name: value})
+        reason = self._why_not(config)
+        # From a configuration that does not suit every way leads out.
+        if reason and not self._why_not(self._config):
+            raise QuantizerConfigError(name, reason)
+        return config
 
     def _as_far_as_can_be(
         self, spec: Field, wanted: Any, error: QuantizerConfigError
@@ -186,6 +197,8 @@ def make_control(spec: Field) -> Control:
 
 def _make_labelled(spec: Field) -> Labelled:
     words = spec.param
+    if words.lines > 1:
+        return TextBlock(words.label, words.unit, words.lines, words.help)
     if len(spec.stand_ins) > 1:
         return TextLine(words.label, words.unit, lambda text: _read(spec, text), words.help)
     if words.choices or spec.type is bool:

@@ -51,7 +51,21 @@ def _dots() -> QPainterPath:
     return path
 
 
-SIGNS = {"undo": _arrow_back(False), "redo": _arrow_back(True), "reset": _around(), "more": _dots()}
+def _cross() -> QPainterPath:
+    path = QPainterPath(QPointF(4.5, 4.5))
+    path.lineTo(11.5, 11.5)
+    path.moveTo(11.5, 4.5)
+    path.lineTo(4.5, 11.5)
+    return path
+
+
+SIGNS = {
+    "undo": _arrow_back(False),
+    "redo": _arrow_back(True),
+    "reset": _around(),
+    "more": _dots(),
+    "clear": _cross(),
+}
 
 
 class IconButton(QToolButton):
@@ -91,12 +105,29 @@ class IconButton(QToolButton):
         painter.translate(self.width() / 2, self.height() / 2)
         painter.scale(scale, scale)
         painter.translate(-8, -8)
-        pen = QPen(QColor(colour), 1.5)
-        pen.setCapStyle(Qt.PenCapStyle.RoundCap)
-        pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
-        painter.setPen(pen)
-        painter.drawPath(self._path)
+        _draw(painter, self._path, colour)
         painter.end()
+
+
+def _draw(painter: QPainter, path: QPainterPath, colour: str) -> None:
+    """A sign in its square of 16."""
+    pen = QPen(QColor(colour), 1.5)
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    painter.setPen(pen)
+    painter.drawPath(path)
+
+
+def sign_icon(sign: str) -> QIcon:
+    """A sign in the present scheme's quiet colour, for parts of Qt's own that take icons."""
+    picture = QPixmap(64, 64)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.scale(4, 4)
+    _draw(painter, SIGNS[sign], tokens().muted)
+    painter.end()
+    return QIcon(picture)
 
 
 def own_mark() -> QIcon:

@@ -9,11 +9,9 @@ from PySide6.QtWidgets import (
     QFrame,
     QLabel,
     QLayout,
-    QLineEdit,
     QPushButton,
     QScrollArea,
     QSizePolicy,
-    QToolButton,
     QWidget,
 )
 
@@ -181,19 +179,6 @@ def button(text: str, role: str = "", tip: str = "", name: str = "") -> QPushBut
     made.setAccessibleName(name or text)
     if tip:
         made.setAccessibleDescription(tip)
-    return made
-
-
-def search_line(words: str) -> QLineEdit:
-    """A line to search with, and a button to empty it."""
-    made = QLineEdit()
-    made.setProperty("role", "search")
-    made.setPlaceholderText(words)
-    made.setAccessibleName(words)
-    made.setClearButtonEnabled(True)
-    clear = made.findChild(QToolButton)
-    if clear is not None:
-        clear.setAccessibleName("Clear the search")
     return made
 
 

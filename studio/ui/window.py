@@ -1,10 +1,9 @@
 """The main window: composition, wiring and the one refresh timer. Panels do not know each other."""
 
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSize, QTimer
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QMainWindow
 
 from studio.core.flush import waiting_words
@@ -28,6 +27,7 @@ from studio.ui.flow import REREAD, ReplyFlow
 from studio.ui.link import EngineLike
 from studio.ui.links import ask_to_open
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
+from studio.ui.opening import Opening
 from studio.ui.statusbar import StatusBar
 from studio.ui.theme import apply_appearance
 from studio.ui.topbar import TopBar
@@ -36,6 +36,8 @@ from veloxquant_mlx.steps import FinishedStep, Plan
 
 TICK_MS = 50
 TICKS_PER_WORDS = 5
+OWN_CACHE = "the model's own cache"
+"""What a reply comes through where a method finds no slot to compress."""
 
 
 class MainWindow(QMainWindow):
@@ -46,7 +48,6 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.engine = engine
         self.setWindowTitle("VeloxQuant Studio")
-        self.setAcceptDrops(True)
         self._info: Any = None
         self._context: int | None = None
         self._plan: Plan | None = None
@@ -62,6 +63,7 @@ class MainWindow(QMainWindow):
         self.status = StatusBar()
         self.flow = ReplyFlow(self.chat, self.charts)
         self.applying = Applying(engine)
+        self.opening = Opening(self, engine, self.applying, self.models, self.chat)
         self.talk = Talk(store or Store())
         self.conversations = Conversations(self.chat, self.chats, self.flow, engine, self.talk)
         self.background = Background(self, engine, lambda: self.talk.settings)
@@ -89,12 +91,7 @@ class MainWindow(QMainWindow):
         self.resize(layout.WIDTH, layout.HEIGHT)
 
     def _wire_panels(self) -> None:
-        self.models.load_requested.connect(self.load)
-        self.models.import_requested.connect(self._import)
-        self.models.starter_requested.connect(self._fetch_starter)
-        self.models.unload_requested.connect(self.unload)
-        self.models.cancel_requested.connect(self.engine.stop)
-        self.models.refresh_requested.connect(self.engine.find_models)
+        self.opening.begun.connect(self._ready)
         self.cache.apply_requested.connect(self.configure)
         self.cache.cancel_requested.connect(self.applying.cancel)
         self.cache.predicted.connect(self._show_ghost)
@@ -112,7 +109,6 @@ class MainWindow(QMainWindow):
             self.below_prompt.settings.system_changed,
         ):
             changed.connect(lambda _: self.below_prompt.show_words(self.talk.system, self.talk.sampling))
-        self.chat.empty.action_chosen.connect(self._start_somewhere)
         self.top.model_chip.clicked.connect(self.models.list.setFocus)
         self.top.cache_chip.clicked.connect(self.cache.method_box.setFocus)
         self.top.new_button.clicked.connect(self.conversations.new)
@@ -162,49 +158,6 @@ class MainWindow(QMainWindow):
         self.engine.find_models()
 
     # Commands ----------------------------------------------------------------------------------
-
-    def open_path(self, path: str) -> None:
-        """Load a model folder, import a .gguf file, or get the starter model (``starter``)."""
-        if path == "starter":
-            self._fetch_starter()
-        elif Path(path).suffix.lower() == ".gguf":
-            self._import(path)
-        else:
-            self.load(path)
-
-    def load(self, path: str) -> None:
-        """Load a model folder."""
-        self._busy_with("Loading the model")
-        self.applying.forget()
-        self.engine.load(path)
-
-    def unload(self) -> None:
-        """Give the model's memory back."""
-        self.applying.forget()
-        self.engine.unload()
-
-    def _import(self, path: str) -> None:
-        self._busy_with("Reading the GGUF file")
-        self.applying.forget()
-        self.engine.import_gguf(path)
-
-    def _fetch_starter(self) -> None:
-        self._busy_with("Getting the starter model")
-        self.applying.forget()
-        self.engine.fetch_starter()
-
-    def _busy_with(self, sentence: str) -> None:
-        self.models.set_progress(None, sentence)
-        if self.chat.is_empty():
-            self.chat.empty.show_busy(sentence)
-        self._ready()
-
-    def _start_somewhere(self) -> None:
-        starter = self.models.starter()
-        if starter is None:
-            self._fetch_starter()
-        else:
-            self.load(str(starter.path))
 
     def configure(self, config: KVCacheConfig) -> None:
         """Use a configuration: at once while nothing runs, otherwise after the reply."""
@@ -297,6 +250,7 @@ class MainWindow(QMainWindow):
         self.conversations.model = loaded.info.name
         self.cache.set_model(shapes_of(loaded.info), loaded.context, str(loaded.info.path))
         self._on_plan(loaded.plan)
+        self.below_prompt.settings.set_manner(loaded.manner)
         self.top.set_model(loaded.info.name)
         self.status.set_model(f"{loaded.info.name}, {loaded.compute}")
         self._refresh_words()
@@ -311,6 +265,7 @@ class MainWindow(QMainWindow):
         self.cache.set_snapshot(None)
         self.cache.set_plan(None)
         self.cache.set_model(None, None)
+        self.below_prompt.settings.set_manner("")
         self.top.set_model(None)
         self.status.set_model(None)
         self._refresh_words()
@@ -320,6 +275,7 @@ class MainWindow(QMainWindow):
         self.cache.set_plan(plan)
         self.charts.set_plan(plan)
         self._plan = plan
+        self._name_cache()
         self._ready()
 
     def _on_configured(self, config: KVCacheConfig) -> None:
@@ -329,9 +285,17 @@ class MainWindow(QMainWindow):
         title = self.cache.title(config)
         self.top.set_cache(title)
         self.status.set_cache(title)
-        self.conversations.cache = title
+        self._name_cache()
         self._refresh_words()
         self._ready()
+
+    def _name_cache(self) -> None:
+        """What replies are said to come through."""
+        config = self.applying.standing.in_use
+        if self._plan is not None and self._plan.idle:
+            self.conversations.cache = OWN_CACHE
+        elif config is not None:
+            self.conversations.cache = self.cache.title(config)
 
     def _show_ghost(self, config: KVCacheConfig | None) -> None:
         """What the controls stand for, over what is."""
@@ -460,22 +424,3 @@ class MainWindow(QMainWindow):
                 starter = self.models.starter()
                 offer = f"Load {starter.name}" if starter else GET_STARTER
                 self.chat.empty.show_no_model(offer if self.models.is_known else "")
-
-    # Dropping a model on the window ------------------------------------------------------------
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Folders and GGUF files are welcome."""
-        if self._dropped(event):
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        """Load the folder or import the file."""
-        path = self._dropped(event)
-        if path:
-            self.open_path(path)
-
-    def _dropped(self, event: QDropEvent) -> str:
-        urls = event.mimeData().urls()
-        path = urls[0].toLocalFile() if len(urls) == 1 else ""
-        is_model = bool(path) and (Path(path).is_dir() or Path(path).suffix.lower() == ".gguf")
-        return path if is_model and not self.engine.busy else ""

@@ -1,6 +1,7 @@
 """Bytes of a slot or of a moment in words, as a sentence and as a small table for a tooltip."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from html import escape
 
 from studio.ui.charts.ink import STACK, Ink
@@ -37,24 +38,42 @@ def sentence(counted: ByteCount, resident: float, reference: float) -> str:
     return f"{kinds}; {fine(resident)} resident, measured; {fine(reference)} in 16 bits, counted"
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure with its name and its origin; ``colour`` is that of a kind's mark, or empty."""
+
+    colour: str
+    name: str
+    figure: str
+    how: str
+
+
+def lines(counted: ByteCount, resident: float, reference: float, ink: Ink) -> list[Line]:
+    """Every kind that holds bytes, then all together, what is resident and what 16 bits would take."""
+    kinds = [
+        Line(ink.colours[kind].name(), KIND_LABELS[kind], fine(count), "counted")
+        for kind, count in parts(counted)
+    ]
+    return [
+        *kinds,
+        Line("", "together", fine(counted.total), "counted"),
+        Line(ink.text.name(), "resident", fine(resident), "measured"),
+        Line(ink.colours["reference"].name(), "in 16 bits", fine(reference), "counted"),
+    ]
+
+
 def table(
     title: str, counted: ByteCount, resident: float, reference: float, ink: Ink, notes: Iterable[str] = ()
 ) -> str:
     """The same figures as rich text, one row each, with the kinds' colours beside their names."""
-    rows = [
-        _row(ink.colours[kind].name(), KIND_LABELS[kind], fine(count), "counted")
-        for kind, count in parts(counted)
-    ]
-    rows.append(_row("", "together", fine(counted.total), "counted"))
-    rows.append(_row(ink.text.name(), "resident", fine(resident), "measured"))
-    rows.append(_row(ink.colours["reference"].name(), "in 16 bits", fine(reference), "counted"))
+    rows = [_row(line) for line in lines(counted, resident, reference, ink)]
     head = f'<span style="font-weight:600">{escape(title)}</span>'
     return f"{head}<table cellspacing=0>{''.join(rows)}</table>{'<br>'.join(map(escape, notes))}"
 
 
-def _row(colour: str, name: str, figure: str, how: str) -> str:
-    mark = f'<span style="color:{colour}">■</span>' if colour else ""
-    cells = (mark, escape(name), f'<span style="font-weight:600">{figure}</span>', how)
+def _row(line: Line) -> str:
+    mark = f'<span style="color:{line.colour}">■</span>' if line.colour else ""
+    cells = (mark, escape(line.name), f'<span style="font-weight:600">{line.figure}</span>', line.how)
     aligned = ("left", "left", "right", "left")
     return "<tr>" + "".join(
         f'<td align="{side}" style="padding-right:8px">{cell}</td>'

@@ -35,8 +35,6 @@ _TABS = (
 class ChartsPanel(QWidget):
     """All views of one history. Draws only in ``refresh``, and there only what is seen and changed."""
 
-    slot_selected = Signal(object)
-    """Position in the model's cache list that the person picked in a view, or None."""
     saved = Signal(str)
     """Path of a view that was saved."""
     save_failed = Signal(str)
@@ -93,7 +91,7 @@ class ChartsPanel(QWidget):
         self.tabs.currentChanged.connect(self._arrange)
         self.timeline.changed.connect(self.refresh)
         for picker in (self.layers, self.token_map, self.rank):
-            picker.slot_selected.connect(self._pick)
+            picker.slot_selected.connect(self.select)
         for view in self.views:
             view.save_requested.connect(lambda kind, view=view: self._save(view, kind))
 
@@ -165,11 +163,6 @@ class ChartsPanel(QWidget):
         self._told += 1
         self.refresh()
         self._name_entries()
-
-    def _pick(self, slot: int | None) -> None:
-        if slot != self.selected:
-            self.select(slot)
-            self.slot_selected.emit(slot)
 
     def _save(self, view: ChartFrame, kind: str) -> None:
         legend = None if view in (self.rank, self.fidelity) else self.legend

@@ -1,15 +1,74 @@
 """One slot in figures: bytes by kind, bits per value, tokens, gauges and what the plan says of it."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from studio.ui.charts.figures import table
+from studio.ui.charts.figures import Line, lines
 from studio.ui.charts.ink import Ink
 from studio.ui.charts.scene import Scene
 from studio.ui.parts import clear_scroll, label, margins
 from veloxquant_mlx.telemetry import LayerStats
 
 PICK = "Click a slot, or walk with the arrow keys, to read what it holds."
+
+
+class _Mark(QWidget):
+    """A square in a kind's colour."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.colour = ""
+        self.setFixedWidth(10)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The square, in the middle of its line."""
+        if self.colour:
+            painter = QPainter(self)
+            painter.fillRect(1, self.height() // 2 - 4, 8, 8, QColor(self.colour))
+            painter.end()
+
+
+class _Figures(QWidget):
+    """Lines of figures in columns. Only what changed is written anew: a rich text would be laid out whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: list[tuple[_Mark, QLabel, QLabel, QLabel]] = []
+        self.head = label("", "strong")
+        self._grid = QGridLayout(self)
+        margins(self._grid, 0, 0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(8)
+        self._grid.addWidget(self.head, 0, 0, 1, 4)
+
+    @property
+    def text(self) -> str:
+        """Everything shown, one line each."""
+        shown = (words for mark, *words in self._rows if not mark.isHidden())
+        return "\n".join([self.head.text(), *(" ".join(part.text() for part in words) for words in shown)])
+
+    def show_lines(self, head: str, wanted: list[Line]) -> None:
+        """Show these lines."""
+        if head != self.head.text():
+            self.head.setText(head)
+        while len(self._rows) < len(wanted):
+            row = (_Mark(), label(), label("", "strong"), label("", "muted"))
+            row[2].setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            for column, part in enumerate(row):
+                self._grid.addWidget(part, len(self._rows) + 1, column)
+            self._rows.append(row)
+        for index, (mark, *words) in enumerate(self._rows):
+            line = wanted[index] if index < len(wanted) else None
+            for part in (mark, *words):
+                part.setVisible(line is not None)
+            if line is None:
+                continue
+            if line.colour != mark.colour:
+                mark.colour = line.colour
+                mark.update()
+            for part, text in zip(words, (line.name, line.figure, line.how), strict=True):
+                if text != part.text():
+                    part.setText(text)
 
 
 class SlotDetail(QScrollArea):
@@ -21,10 +80,7 @@ class SlotDetail(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         inner = QWidget()
         self._pick = label(PICK, "lead", wrap=True)
-        self._figures = QLabel()
-        self._figures.setTextFormat(Qt.TextFormat.RichText)
-        self._figures.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
-        self._figures.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._figures = _Figures()
         self._notes = label("", "small", wrap=True)
         column, row = QVBoxLayout(inner), QHBoxLayout()
         margins(column, 0, 0, 0, 0, 4)
@@ -41,9 +97,10 @@ class SlotDetail(QScrollArea):
 
     @property
     def text(self) -> str:
-        """What is shown, figures as rich text."""
-        shown = (part for part in (self._pick, self._figures, self._notes) if not part.isHidden())
-        return "\n".join(part.text() for part in shown)
+        """What is shown."""
+        if self._figures.isHidden():
+            return self._pick.text()
+        return f"{self._figures.text}\n{self._notes.text()}"
 
     def show_slot(self, layer: LayerStats | None, scene: Scene, ink: Ink | None) -> None:
         """Show a slot at the scene's moment, or how to choose one."""
@@ -53,9 +110,7 @@ class SlotDetail(QScrollArea):
         if layer is None or ink is None:
             return
         head = f"Slot {layer.slot}"
-        figures = table(head, layer.counted, layer.resident_bytes, layer.reference_bytes, ink)
-        if figures != self._figures.text():
-            self._figures.setText(figures)
+        self._figures.show_lines(head, lines(layer.counted, layer.resident_bytes, layer.reference_bytes, ink))
         notes = "\n".join(slot_notes(layer, scene))
         if notes != self._notes.text():
             self._notes.setText(notes)

@@ -16,7 +16,7 @@ from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import Cancelled, ModelError, StorageError, VeloxQuantError
-from veloxquant_mlx.prompt import encode
+from veloxquant_mlx.prompt import encode, system_manner
 from veloxquant_mlx.steps import FinishedStep, PrefillStep, Reuse, Step, TokenStep
 
 SKVQ = KVCacheConfig(method="skvq", skvq_window=16)
@@ -524,6 +524,7 @@ def test_another_model_begins_afresh(session: Session, tmp_path: Path) -> None:
     assert session.messages == []
     assert session.snapshot() is None
     assert session.loaded_info().info.name == "other"
+    assert session.loaded_info().manner == system_manner(session.model.tokenizer)
     assert answer(session).reply_tokens == 6
 
 

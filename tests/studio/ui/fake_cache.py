@@ -44,6 +44,11 @@ class FakeConfig(KVCacheConfig):
                 "fake_sinks", f"fake_sinks must be at most fake_window ({self.fake_window})."
             )
 
+    def misfit(self, shape: SlotShape) -> str | None:
+        """Sinks need as many channels."""
+        few = self.fake_sinks > shape.key_dim
+        return f"heads of {shape.key_dim} channels, fewer than the sinks; lower them" if few else None
+
     def inactive(self) -> dict[str, str]:
         """The share is searched."""
         return {"fake_share": "Search is on: the share is found."} if self.fake_search else {}

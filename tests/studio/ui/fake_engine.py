@@ -40,6 +40,7 @@ class FakeLoaded:
     context: int | None
     plan: Plan
     active_memory: int
+    manner: str
 
 
 STARTER = FakeInfo(Path("/models/smollm2"), "SmolLM2-135M-Instruct", "this app")
@@ -144,12 +145,12 @@ class FakeEngine(Events):
         self.state = "idle"
         self.methods_ready.emit(methods)
 
-    def play_loaded(self, info: FakeInfo = STARTER) -> None:
+    def play_loaded(self, info: FakeInfo = STARTER, manner: str = "template") -> None:
         """A model is there."""
         self.busy, self.state = False, "idle"
         foreign = frozenset(range((info.slots or 0) - (info.kv_slots or 0)))
         plan = synthetic.plan(info.slots or 0, foreign)
-        self.loaded.emit(FakeLoaded(info, "CPU float32", info.context, plan, synthetic.WEIGHTS))
+        self.loaded.emit(FakeLoaded(info, "CPU float32", info.context, plan, synthetic.WEIGHTS, manner))
 
     def play_prefill(self, done: int, total: int) -> None:
         """Part of the prompt is read."""

@@ -45,7 +45,7 @@ def real(qtbot: QtBot, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     window.cache.set_config(SKVQ)
     window.cache._settle()
     with qtbot.waitSignal(window.engine.loaded, timeout=LONG):
-        window.load(str(folder))
+        window.opening.load(str(folder))
     qtbot.waitUntil(
         lambda: not window.engine.busy and window.applying.standing == Standing(SKVQ), timeout=LONG
     )
@@ -117,7 +117,7 @@ def test_a_setting_of_a_running_reply_comes_after_it(
     with qtbot.waitSignal(real.engine.configured, timeout=LONG) as told:
         held.open()
     assert told.args[0].skvq_bits_key == 8
-    assert len(real.chat._messages) == 4
+    assert len(real.chat.shown()) == 4
 
 
 def test_undo_leads_back_to_the_cache_before(qtbot: QtBot, real: MainWindow) -> None:
@@ -126,7 +126,7 @@ def test_undo_leads_back_to_the_cache_before(qtbot: QtBot, real: MainWindow) -> 
         qtbot.keyClick(bits(real), Qt.Key.Key_End)
     qtbot.waitUntil(lambda: not real.engine.busy, timeout=LONG)
     with qtbot.waitSignal(real.engine.configured, timeout=LONG) as told:
-        qtbot.mouseClick(real.cache.undo_button, Qt.MouseButton.LeftButton, pos=QPoint(5, 5))
+        qtbot.mouseClick(real.cache.page.undo_button, Qt.MouseButton.LeftButton, pos=QPoint(5, 5))
     assert told.args == [SKVQ]
     assert before is not None and real.flow.snapshot is not None
     assert real.flow.snapshot.counted == before.counted

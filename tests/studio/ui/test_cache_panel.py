@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QSlider
+from PySide6.QtWidgets import QApplication, QSlider
 from pytestqt.qtbot import QtBot
 
 from studio.ui import standing_row
@@ -10,6 +10,7 @@ from studio.ui.applying import Standing
 from studio.ui.cache_panel import CachePanel, shapes_of
 from studio.ui.fields import ValueSlider
 from studio.ui.preset_box import CUSTOM
+from studio.ui.theme import Scheme, apply_theme
 from tests.studio import synthetic
 from tests.studio.ui.conftest import METHODS
 from tests.studio.ui.fake_cache import FakeConfig
@@ -257,7 +258,7 @@ def test_reset_goes_back_to_the_preset_chosen_last(qtbot: QtBot, panel: CachePan
     assert panel.menu.reset.text() == "Reset to Small" and not panel.menu.reset.isEnabled()
     choose(panel, "Plain")
     drag(panel, 7)
-    button = panel.reset_button
+    button = panel.page.reset_button
     assert button.accessibleName() == button.toolTip() == "Reset to Plain"
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert panel.config() == FakeConfig()
@@ -280,17 +281,47 @@ def test_a_model_that_does_not_tell_its_shapes_has_none() -> None:
     assert shapes_of(STARTER) == [SlotShape(3, 64, 64)] * 30
 
 
-def test_in_a_low_panel_the_figures_scroll_with_the_form(qtbot: QtBot, panel: CachePanel) -> None:
-    panel.resize(292, 700)
-    qtbot.waitUntil(lambda: not panel._holder.isAncestorOf(panel.figures))
-    panel.resize(292, 320)
-    qtbot.waitUntil(lambda: panel._holder.isAncestorOf(panel.figures))
-    panel.resize(292, 700)
-    qtbot.waitUntil(lambda: not panel._holder.isAncestorOf(panel.figures))
-
-
-def test_in_a_low_panel_the_controls_come_before_the_figures(qtbot: QtBot, panel: CachePanel) -> None:
-    panel.resize(300, 320)
-    qtbot.waitUntil(lambda: panel._holder.isAncestorOf(panel.figures))
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_in_a_low_panel_only_the_predicted_figures_keep_their_place(
+    qtbot: QtBot, qapp: QApplication, scale: float
+) -> None:
+    apply_theme(qapp, Scheme.Dark, scale)
+    panel = CachePanel()
+    qtbot.addWidget(panel)
+    panel.show()
+    panel.set_methods(METHODS)
+    holder, rest = panel.page.holder, panel.figures.rest
+    wide, high, low = round(300 * min(scale, 1.4)), round(700 * scale), round(320 * scale)
+    panel.resize(wide, high)
+    qtbot.waitUntil(lambda: panel.figures.isAncestorOf(rest))
+    panel.resize(wide, low)
+    qtbot.waitUntil(lambda: holder.isAncestorOf(rest))
     form = panel._forms[panel.method_box.currentData()]
-    qtbot.waitUntil(lambda: panel.figures.geometry().top() >= form.geometry().bottom() > 0)
+    qtbot.waitUntil(lambda: rest.geometry().top() >= form.geometry().bottom() > 0)
+    for figure in (panel.figures.bits, panel.figures.ratio, panel.figures.bar):
+        seen = figure.visibleRegion().boundingRect()
+        assert seen == figure.rect() and not holder.isAncestorOf(figure)
+    panel.resize(wide, high)
+    qtbot.waitUntil(lambda: panel.figures.isAncestorOf(rest))
+
+
+def test_a_control_stops_where_the_loaded_model_s_heads_do(panel: CachePanel) -> None:
+    panel.set_config(FakeConfig(fake_window=256))
+    panel.set_model([SlotShape(3, 64, 64)] * 2, 8192)
+    form = panel._forms["fake"]
+    sinks = form.control("fake_sinks")
+    assert isinstance(sinks, ValueSlider)
+    sinks.slider.setValue(50)
+    assert panel.config() == FakeConfig(fake_window=256, fake_sinks=50) and form.note("fake_sinks") == ""
+    sinks.slider.setValue(128)
+    assert panel.config() == FakeConfig(fake_window=256, fake_sinks=64) and sinks.value() == 64
+    assert form.note("fake_sinks") == "The model has heads of 64 channels, fewer than the sinks."
+    panel.set_model([SlotShape(3, 32, 32)], 8192)
+    sinks.slider.setValue(60)
+    assert sinks.value() == 60, "from what does not suit every way leads out"
+    sinks.slider.setValue(32)
+    sinks.slider.setValue(40)
+    assert sinks.value() == 32
+    panel.set_model(None, None)
+    sinks.slider.setValue(128)
+    assert panel.config() == FakeConfig(fake_window=256, fake_sinks=128)

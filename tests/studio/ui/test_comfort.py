@@ -5,11 +5,12 @@ import sys
 
 import pytest
 from PySide6.QtCore import QProcess, Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QTextCursor
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
     QAbstractSlider,
+    QApplication,
     QComboBox,
     QLabel,
     QLineEdit,
@@ -26,8 +27,11 @@ from studio.core.settings import DROP, Settings, load
 from studio.core.store import Store
 from studio.ui import background as background_module
 from studio.ui import links
+from studio.ui.below_prompt import SYSTEM_NOTES
 from studio.ui.dialogs import KeyboardSheet, LogWindow, SettingsDialog
-from studio.ui.theme import Scheme, scheme_now
+from studio.ui.fields import TextBlock
+from studio.ui.search_line import SearchLine
+from studio.ui.theme import Scheme, apply_theme, scheme_now, tokens_for
 from studio.ui.window import MainWindow
 from tests.studio.ui.fake_engine import FakeEngine
 
@@ -120,6 +124,44 @@ def test_what_saved_caches_take_is_shown_and_can_be_removed(
     ]
     # The limit holds once the dialog is closed, not while a slider passes 0.
     assert engine.calls[-1] == ("keep_caches", loaded.talk.store.path, 500_000_000)
+
+
+def test_the_system_prompt_of_new_chats_has_room_for_lines(qtbot: QtBot, loaded: MainWindow) -> None:
+    dialog = SettingsDialog(loaded, Settings(system="Be brief."), [])
+    qtbot.addWidget(dialog)
+    dialog.show()
+    told: list[Settings] = []
+    dialog.changed.connect(told.append)
+    block = dialog.form.control("system")
+    assert isinstance(block, TextBlock) and block.value() == "Be brief."
+    block.text.moveCursor(QTextCursor.MoveOperation.End)
+    for key in (Qt.Key.Key_Return, Qt.Key.Key_A):
+        qtbot.keyClick(block.text, key)
+    assert told == [], "not with every letter"
+    # As the button does that closes it.
+    dialog.accept()
+    assert told == [Settings(system="Be brief.\na")]
+    assert block.text.height() >= 4 * block.text.fontMetrics().lineSpacing()
+
+
+def test_the_button_that_empties_a_search_is_seen_in_both_schemes(qtbot: QtBot, qapp: QApplication) -> None:
+    line = SearchLine("Search")
+    qtbot.addWidget(line)
+    button = line.findChild(QAbstractButton)
+    for scheme in (Scheme.Dark, Scheme.Light, Scheme.Dark):
+        apply_theme(qapp, scheme, 1.0)
+        picture = button.icon().pixmap(64, 64).toImage()
+        middle = picture.pixelColor(picture.width() // 2, picture.height() // 2)
+        assert middle.name() == tokens_for(scheme).muted.lower()
+
+
+def test_how_a_model_takes_a_system_prompt_is_said(loaded: MainWindow, engine: FakeEngine) -> None:
+    settings = loaded.below_prompt.settings
+    for manner, note in SYSTEM_NOTES.items():
+        engine.play_loaded(manner=manner)
+        assert settings.note.text() == note and settings.note.isHidden() == (not note)
+    engine.unloaded.emit()
+    assert settings.note.text() == ""
 
 
 def test_the_sheet_has_every_key_of_the_window(qtbot: QtBot, loaded: MainWindow) -> None:

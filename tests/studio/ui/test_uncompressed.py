@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from studio.ui.window import MainWindow
+from studio.ui.message import Reply
+from studio.ui.window import OWN_CACHE, MainWindow
+from tests.studio import synthetic
 from tests.studio.ui.fake_engine import STARTER, FakeEngine
 from veloxquant_mlx.steps import Plan, SlotPlan
 
@@ -40,3 +42,17 @@ def test_the_charts_do_not_wait_for_codes(recurrent: MainWindow, engine: FakeEng
     recurrent.chat.prompt.submit()
     engine.started.emit("reply")
     assert said == [PLAN.sentence.rstrip(".")]
+
+
+def test_a_reply_does_not_claim_a_method_it_did_not_go_through(
+    recurrent: MainWindow, engine: FakeEngine
+) -> None:
+    for plan, through in ((PLAN, OWN_CACHE), (synthetic.plan(24), "Fake Small")):
+        engine.plan_changed.emit(plan)
+        recurrent.chat.prompt.set_text("hello")
+        recurrent.chat.prompt.submit()
+        engine.started.emit("reply")
+        assert engine.calls[-1][1].cache == through
+        engine.play_finished("Hi.")
+        shown = recurrent.chat.shown()[-1]
+        assert isinstance(shown, Reply) and f"through {through}." in shown.figures()

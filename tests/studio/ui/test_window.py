@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton, QComboBox
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox
 from pytestqt.qtbot import QtBot
 
 from studio.ui import standing_row
@@ -15,7 +16,7 @@ from studio.ui.theme import Scheme, apply_theme
 from studio.ui.window import MainWindow
 from tests.studio.ui.conftest import METHODS
 from tests.studio.ui.fake_cache import FakeConfig
-from tests.studio.ui.fake_engine import MODELS, STARTER, FakeEngine
+from tests.studio.ui.fake_engine import STARTER, FakeEngine
 from veloxquant_mlx.config import SlotShape
 
 
@@ -305,7 +306,7 @@ def test_starting_looks_for_models(window: MainWindow, engine: FakeEngine) -> No
     window.start()
     assert engine.names() == ["start", "keep_caches", "find_models"]
     for path, command in (("starter", "fetch_starter"), ("/m", "load"), ("/m/a.GGUF", "import_gguf")):
-        window.open_path(path)
+        window.opening.open_path(path)
         assert engine.names()[-1] == command
     engine.state_changed.emit("idle")
     assert window.status.state.text() == "Ready"
@@ -376,21 +377,16 @@ def test_closing_ends_the_engine(window: MainWindow, engine: FakeEngine) -> None
 
 
 def test_a_dropped_folder_is_loaded(loaded: MainWindow, engine: FakeEngine, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from PySide6.QtCore import QMimeData, QPointF, QUrl
-    from PySide6.QtGui import QDropEvent
-
-    for path, command in ((tmp_path, "load"), (tmp_path / "x.gguf", "import_gguf")):
+    no_keys, left, copy = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton, Qt.DropAction.CopyAction
+    for path, command in ((tmp_path, "load"), (tmp_path / "x.gguf", "import_gguf"), (tmp_path / "x", "")):
         mime = QMimeData()
         mime.setUrls([QUrl.fromLocalFile(str(path))])
-        engine.busy = False
-        loaded.dropEvent(
-            QDropEvent(
-                QPointF(1, 1), Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton,
-                Qt.KeyboardModifier.NoModifier,
-            )
-        )  # fmt: skip
-        assert engine.calls[-1] == (command, str(path))
-    assert MODELS
+        engine.busy, before = False, len(engine.calls)
+        enter = QDragEnterEvent(QPoint(1, 1), copy, mime, left, no_keys)
+        QApplication.sendEvent(loaded, enter)
+        assert enter.isAccepted() == bool(command)
+        QApplication.sendEvent(loaded, QDropEvent(QPointF(1, 1), copy, mime, left, no_keys))
+        assert engine.calls[before:] == ([(command, str(path))] if command else [])
 
 
 def test_the_keyboard_stays_with_the_message(loaded: MainWindow, engine: FakeEngine) -> None:
@@ -406,7 +402,7 @@ def test_the_keyboard_stays_with_the_message(loaded: MainWindow, engine: FakeEng
 
 
 def test_nothing_is_sent_while_another_model_comes(loaded: MainWindow, engine: FakeEngine) -> None:
-    loaded.load("/models/qwen")
+    loaded.opening.load("/models/qwen")
     loaded.chat.prompt.set_text("hello")
     assert not loaded.chat.prompt.button.isEnabled()
     engine.play_failed("models", "It can't be used; choose another.")

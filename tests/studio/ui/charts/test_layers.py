@@ -1,9 +1,10 @@
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtWidgets import QApplication, QToolTip
+from PySide6.QtWidgets import QApplication, QLabel, QToolTip
 from pytestqt.qtbot import QtBot
 
 from studio.core.history import History
+from studio.ui.charts.figures import fine
 from studio.ui.charts.ink import STACK
 from studio.ui.charts.layers import PICK
 from studio.ui.charts.panel import ChartsPanel
@@ -87,9 +88,8 @@ def test_a_click_selects_a_slot_and_spells_it_out(show: Show, qtbot: QtBot) -> N
     panel = show(history(slots=30), plan(30))
     assert panel.layers.detail == PICK
     plot = panel.layers.findChild(object, "plot")
-    with qtbot.waitSignal(panel.slot_selected) as caught:
-        qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=slot_middle(panel, 11))
-    assert caught.args == [11] and panel.layers.selected == 11
+    qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=slot_middle(panel, 11))
+    assert panel.selected == 11 and panel.layers.selected == 11
     assert panel.layers.detail.startswith("Slot 11: ")
     assert panel.layers.detail.endswith("MB counted; frontier at 384 of 500")
 
@@ -114,6 +114,22 @@ def test_alone_the_view_has_room_for_everything_a_slot_holds(show: Show) -> None
     panel.select(2)
     assert "Not compressed: it keeps a 512-token window of its own" in panel.layers.slot_detail.text
     assert "bits per value" not in panel.layers.slot_detail.text
+    assert "sinks" not in panel.layers.slot_detail.text, "a foreign slot has none"
+
+
+def test_the_detail_writes_only_the_figures_that_changed(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = history(slots=4)
+    panel = show(kept, plan(4))
+    panel.tabs.setCurrentIndex(1)
+    panel.select(1)
+    written: list[str] = []
+    monkeypatch.setattr(QLabel, "setText", lambda self, text: written.append(text))
+    kept.append(TokenStep("a", 1, 400, snapshot(501, 4)))
+    panel.refresh()
+    layer = snapshot(501, 4).layers[1]
+    assert fine(layer.counted.exact) in written and fine(layer.reference_bytes) in written
+    assert fine(layer.counted.codes) not in written, "codes did not change"
+    assert "counted" not in written and "Slot 1" not in written
 
 
 def test_a_click_on_a_foreign_slot_gives_the_plans_reason(show: Show, qtbot: QtBot) -> None:
@@ -136,8 +152,7 @@ def test_the_detail_line_follows_the_history(show: Show) -> None:
 
 def test_arrow_keys_walk_over_the_slots(show: Show, qtbot: QtBot) -> None:
     panel = show(history(slots=3), plan(3))
-    seen: list[int] = []
-    panel.slot_selected.connect(seen.append)
+    seen: list[int | None] = []
     for key in (
         Qt.Key.Key_Right,
         Qt.Key.Key_Right,
@@ -147,7 +162,8 @@ def test_arrow_keys_walk_over_the_slots(show: Show, qtbot: QtBot) -> None:
         Qt.Key.Key_Home,
     ):
         qtbot.keyClick(panel.layers, key)
-    assert seen == [0, 1, 2, 1, 0]
+        seen.append(panel.selected)
+    assert seen == [0, 1, 2, 2, 1, 0]
 
 
 def test_hovering_reads_a_slot(show: Show) -> None:

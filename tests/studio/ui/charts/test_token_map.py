@@ -129,9 +129,8 @@ def test_a_token_without_a_text_says_so(show: Show) -> None:
 def test_a_click_and_the_arrow_keys_select_a_slot_everywhere(show: Show, qtbot: QtBot) -> None:
     panel = show(history(slots=10, ranked=True), plan(10))
     plot = panel.token_map.plot
-    with qtbot.waitSignal(panel.slot_selected) as caught:
-        qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=at(plot, 50, 6.5) + QPoint(1, 0))
-    assert caught.args == [6] and panel.layers.selected == 6
+    qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=at(plot, 50, 6.5) + QPoint(1, 0))
+    assert panel.selected == 6 and panel.layers.selected == 6
     panel.tabs.setCurrentIndex(3)
     assert panel.rank.selected == (6, 0)
     panel.tabs.setCurrentIndex(2)
