@@ -85,12 +85,15 @@ class Chat(QWidget):
         """Notice, box, and what the window puts under them."""
         parts.margins(self.below, 0, 0, 0, 0, 8)
         for item in (self.notice, self.prompt):
-            item.setMaximumWidth(COLUMN + 40)
             self.below.addWidget(item)
+        # As wide as the messages above, and in their middle.
+        column_below = QWidget()
+        column_below.setMaximumWidth(COLUMN + 40)
+        column_below.setLayout(self.below)
         foot = QHBoxLayout()
         parts.margins(foot, 20, 0, 20, 10, 0)
         foot.addStretch(1)
-        foot.addLayout(self.below, 1000)
+        foot.addWidget(column_below, 1000)
         foot.addStretch(1)
         column = QVBoxLayout(self)
         parts.margins(column, 0, 0, 0, 0, 8)

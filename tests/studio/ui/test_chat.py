@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from studio.core.conversation import Attachment, Conversation, Figures, Message, Role
 from studio.ui import markdown
 from studio.ui.blocks import CodeBlock, Prose, Thinking
-from studio.ui.chat import AT_ONCE, Chat
+from studio.ui.chat import AT_ONCE, COLUMN, Chat
 from studio.ui.message import Reply, UserMessage
 
 
@@ -360,3 +360,10 @@ def test_a_pasted_word_without_end_is_wrapped_anywhere(chat: Page) -> None:
     assert editor.wordWrapMode() == words
     chat.prompt.set_text("a" * 20_000)
     assert editor.wordWrapMode() == anywhere
+
+
+def test_in_a_wide_window_the_box_stands_below_the_messages(qtbot: QtBot, chat: Page) -> None:
+    chat.resize(2000, 700)
+    qtbot.waitUntil(lambda: chat.prompt.width() == COLUMN + 40)
+    middle = chat.prompt.mapTo(chat, chat.prompt.rect().center()).x()
+    assert abs(middle - chat.rect().center().x()) <= 1
