@@ -33,7 +33,7 @@ class CachePage(QWidget):
 
     def _pickers(self) -> QHBoxLayout:
         row = QHBoxLayout()
-        parts.margins(row, 14, 0, 14, 0, 6)
+        parts.margins(row, 14, 0, 10, 0, 4)
         self.method_box = QComboBox()
         self.method_box.setAccessibleName("Method")
         self.preset_box = PresetBox()

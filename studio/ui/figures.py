@@ -54,6 +54,7 @@ class FiguresCard(QFrame):
                 grid.addWidget(caption, 1, index, Qt.AlignmentFlag.AlignTop)
             else:
                 grid.setColumnStretch(1, 1)
+                grid.setVerticalSpacing(6)
                 grid.addWidget(figure, index, 0)
                 grid.addWidget(caption, index, 1, Qt.AlignmentFlag.AlignVCenter)
         self.rest = QWidget()

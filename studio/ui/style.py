@@ -97,13 +97,13 @@ QToolButton[role="more"]:focus { border: 1px solid $accent; padding: 0 5px; }
 QToolButton[role="more"]:disabled { color: $faint; }
 
 QComboBox {
-    background: $raised; border: 1px solid $line; border-radius: 6px; padding: 4px 8px; min-height: 18px;
-    combobox-popup: 0;
+    background: $raised; border: 1px solid $line; border-radius: 6px; padding: 4px 0 4px 8px;
+    min-height: 18px; combobox-popup: 0;
 }
 QComboBox:hover { border-color: $faint; }
-QComboBox:focus { border: 2px solid $accent; padding: 3px 7px; }
+QComboBox:focus { border: 2px solid $accent; padding: 3px 0 3px 7px; }
 QComboBox:disabled { color: $faint; }
-QComboBox::drop-down { border: none; width: 20px; }
+QComboBox::drop-down { border: none; width: 16px; }
 QComboBox::down-arrow { image: url($chevron); width: 10px; height: 10px; }
 QComboBox QAbstractItemView {
     background: $panel; border: 1px solid $line; border-radius: 6px; padding: 4px; outline: 0;
