@@ -45,10 +45,9 @@ class FiguresCard(QFrame):
         parts.margins(grid, 0, 0, 0, 0, 0)
         grid.setHorizontalSpacing(8)
         # Large text has no room for two figures in a row: there the words stand beside each.
-        side_by_side = parts.text_scale() < 1.3
         pairs = ((self.bits, self.bits_words), (self.ratio, self.ratio_words))
         for index, (figure, caption) in enumerate(pairs):
-            if side_by_side:
+            if not parts.large_text():
                 grid.setColumnStretch(index, 8 + index)
                 grid.addWidget(figure, 0, index)
                 grid.addWidget(caption, 1, index, Qt.AlignmentFlag.AlignTop)

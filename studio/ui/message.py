@@ -155,11 +155,16 @@ class Reply(Shown):
         self.continue_button.clicked.connect(lambda: self.continue_requested.emit(self.message.id))
         self.notice = Notice(wide=True)
         self._foot = QWidget()
-        foot = QHBoxLayout(self._foot)
+        foot = QVBoxLayout(self._foot) if parts.large_text() else QHBoxLayout(self._foot)
         parts.margins(foot, 0, 0, 0, 0, 4)
         foot.addWidget(self._figures, 1)
+        row = QHBoxLayout()
+        parts.margins(row, 0, 0, 0, 0, 4)
         for item in (self.versions, self.copy_button, *self.buttons()):
-            foot.addWidget(item, 0, Qt.AlignmentFlag.AlignTop)
+            row.addWidget(item, 0, Qt.AlignmentFlag.AlignTop)
+        if parts.large_text():
+            row.addStretch(1)
+        foot.addLayout(row)
         column = QVBoxLayout(self)
         parts.margins(column, 0, 0, 0, 0, 4)
         for piece in (self.body, self.status, self._foot, self.notice, self._unread):

@@ -246,7 +246,7 @@ class OpenButton(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        text = "Open folder or GGUF…" if parts.text_scale() < 1.3 else "Open…"
+        text = "Open…" if parts.large_text() else "Open folder or GGUF…"
         self.button = parts.button(text, "row", "Open a model that is not in the list", "Open folder or GGUF")
         menu = QMenu(self)
         menu.addAction("Model folder…").triggered.connect(self.ask_folder)

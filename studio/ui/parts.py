@@ -32,6 +32,11 @@ def text_scale() -> float:
     return size / 13 if size > 0 else 1.0
 
 
+def large_text() -> bool:
+    """Whether words that stand side by side at 100 % need lines of their own."""
+    return text_scale() >= 1.3
+
+
 class Elided(QLabel):
     """One line that gives up its middle before it is cut off. The tooltip has all of it."""
 

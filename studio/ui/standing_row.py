@@ -86,7 +86,7 @@ class StandingRow(QWidget):
         super().__init__()
         # Room for the longest sentence, so that the panel doesn't move while a slider is dragged; large text
         # has none to spare.
-        self.words = parts.Words("small", 2 if parts.text_scale() < 1.3 else 1)
+        self.words = parts.Words("small", 1 if parts.large_text() else 2)
         self.apply_button = parts.button(
             "Apply", "primary", "Read the conversation again through this cache", "Apply cache settings"
         )

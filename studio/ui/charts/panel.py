@@ -16,13 +16,13 @@ from studio.ui.charts.save import ask_and_save
 from studio.ui.charts.scene import WAITING, Scene, scene
 from studio.ui.charts.timeline import Timeline
 from studio.ui.charts.token_map import TokenMap
-from studio.ui.parts import margins
+from studio.ui.parts import margins, text_scale
 from studio.ui.theme import Scheme, scheme_now
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan
 
 WIDE = 1100
-"""Pixels from which the first tab shows Memory, Layers and Token map side by side."""
+"""Pixels at 100 % text from which the first tab shows Memory, Layers and Token map side by side."""
 _TABS = (
     ("Memory", "Bytes of the whole cache over the tokens of the conversation"),
     ("Layers", "Bytes of every cache slot by kind, against 16 bits"),
@@ -190,7 +190,7 @@ class ChartsPanel(QWidget):
     def _arrange(self) -> None:
         """The chosen tab's view; with the first, its neighbours too where there is room."""
         chosen = self.tabs.currentIndex()
-        several = self.width() >= WIDE and chosen == 0
+        several = self.width() >= round(WIDE * text_scale()) and chosen == 0
         shown = {view for index, view in enumerate(self.views) if index == chosen or (several and index < 3)}
         # What goes makes room first: the panel must not grow for a moment.
         for view in self.views:

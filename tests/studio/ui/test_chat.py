@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QTextOption
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from studio.core.conversation import Attachment, Conversation, Figures, Message, Role
@@ -12,6 +13,7 @@ from studio.ui import markdown
 from studio.ui.blocks import CodeBlock, Prose, Thinking
 from studio.ui.chat import AT_ONCE, COLUMN, Chat
 from studio.ui.message import Reply, UserMessage
+from studio.ui.theme import Scheme, apply_theme
 
 
 class Page(Chat):
@@ -367,3 +369,23 @@ def test_in_a_wide_window_the_box_stands_below_the_messages(qtbot: QtBot, chat: 
     qtbot.waitUntil(lambda: chat.prompt.width() == COLUMN + 40)
     middle = chat.prompt.mapTo(chat, chat.prompt.rect().center()).x()
     assert abs(middle - chat.rect().center().x()) <= 1
+
+
+def test_large_text_has_a_line_of_its_own_for_what_can_be_done(qtbot: QtBot, qapp: QApplication) -> None:
+    apply_theme(qapp, Scheme.Dark, 2.0)
+    page = Page()
+    qtbot.addWidget(page)
+    page.resize(600, 800)
+    page.show()
+    page.set_ready("")
+    page.ask("Why?")
+    page.answer()
+    page.end("Because.", "stopped")
+    reply = page.shown()[-1]
+    assert isinstance(reply, Reply)
+    qtbot.waitUntil(lambda: reply.copy_button.isVisible() and reply.width() > 300)
+    words, button = reply._figures, reply.copy_button
+    assert words.width() > 0.9 * reply.width()
+    assert (
+        button.mapTo(reply, button.rect().topLeft()).y() >= words.mapTo(reply, words.rect().bottomLeft()).y()
+    )

@@ -7,7 +7,7 @@ from studio.core.history import History
 from studio.ui.charts.fidelity import NOT_COMPARED
 from studio.ui.charts.panel import WIDE, ChartsPanel
 from studio.ui.charts.scene import NOTHING
-from studio.ui.theme import DARK, LIGHT, Scheme, kind_colour, palette_for
+from studio.ui.theme import DARK, LIGHT, Scheme, apply_theme, kind_colour, palette_for
 from tests.studio.synthetic import history, plan, snapshot
 from tests.studio.ui.charts.conftest import Show
 from veloxquant_mlx.steps import TokenStep
@@ -159,3 +159,11 @@ def test_views_tell_a_screen_reader_their_names(show: Show) -> None:
     assert panel.moments.slider.accessibleName() == "Moment shown"
     assert panel.moments.slider.accessibleDescription() == "token 500 of 500"
     assert panel.fidelity.empty == NOT_COMPARED
+
+
+def test_large_text_shows_one_view_at_a_time(show: Show, qapp: QApplication) -> None:
+    apply_theme(qapp, Scheme.Dark, 2.0)
+    panel = show(history(), plan(30), (WIDE, 400))
+    assert [view.isVisible() for view in panel.views[:3]] == [True, False, False]
+    panel.resize(2 * WIDE, 400)
+    assert all(view.isVisible() for view in panel.views[:3])
