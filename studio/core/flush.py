@@ -33,4 +33,4 @@ def waiting_words(config: KVCacheConfig, shape: SlotShape | None = None) -> str:
         return f"{config.label} keeps every token as the model wrote it"
     if tokens == 1:
         return "Nothing compressed yet"
-    return f"Nothing compressed yet: the first {tokens:,} tokens stay exact"
+    return f"The first {tokens:,} tokens stay exact"

@@ -19,7 +19,7 @@ from studio.ui.parts import margins
 from studio.ui.theme import Scheme
 from veloxquant_mlx.telemetry import HeadBasis
 
-NOT_FITTED = "No rank yet: each head's basis is fitted to the first prompt"
+NOT_FITTED = "Each head gets its rank with the first codes, when its basis is fitted to the keys."
 PICK = "Click a head, or walk with the arrow keys, to see its spectrum"
 WIDEST = 56.0
 """Pixels a slot's column may be wide."""
@@ -209,7 +209,12 @@ class RankView(ChartFrame):
             return ""
         if method is not None and "rank" not in method.gauges:
             return no_rank(method.label)
-        return NOTHING if self._scene.snapshot is None else NOT_FITTED
+        if self._scene.snapshot is None:
+            return NOTHING
+        plan = self._scene.plan
+        if plan is not None and not plan.replaced:
+            return plan.sentence
+        return f"{self._scene.waiting}. {NOT_FITTED}"
 
     def _basis(self, place: tuple[int, int] | None) -> tuple[HeadBasis, float | None] | None:
         """The basis and the drift of a slot's head."""

@@ -11,7 +11,7 @@ from veloxquant_mlx.config import KVCacheConfig
 def test_the_first_flush_is_where_the_frontier_first_moves(values: dict[str, int], tokens: int) -> None:
     config = KVCacheConfig(method="skvq", **values)
     assert exact_tokens(config) == tokens
-    assert waiting_words(config) == f"Nothing compressed yet: the first {tokens} tokens stay exact"
+    assert waiting_words(config) == f"The first {tokens} tokens stay exact"
 
 
 def test_a_method_that_never_compresses_says_so() -> None:

@@ -116,8 +116,8 @@ def test_a_prefill_of_no_tokens_yet_is_still_nothing(show: Show) -> None:
 def test_before_the_first_flush_the_words_say_so_instead_of_a_ratio(show: Show) -> None:
     panel = show(history(((60, 20),)))
     assert panel.memory.words == WAITING
-    panel.set_waiting("Nothing compressed yet: the first 128 tokens stay exact")
-    assert panel.memory.words == "Nothing compressed yet: the first 128 tokens stay exact"
+    panel.set_waiting("The first 128 tokens stay exact")
+    assert panel.memory.words == "The first 128 tokens stay exact"
 
 
 def test_after_a_flush_the_ratio_is_named_counted(show: Show) -> None:

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from studio.ui.charts.panel import ChartsPanel
 from studio.ui.charts.ramp import STEPS, ramp
 from studio.ui.charts.rank import NOT_FITTED, no_rank
-from studio.ui.charts.scene import NOTHING
+from studio.ui.charts.scene import NOTHING, WAITING
 from studio.ui.charts.spectrum import Bars, runs
 from studio.ui.theme import Scheme
 from tests.studio.synthetic import basis, history, plan, snapshot
@@ -135,7 +135,12 @@ def test_a_method_with_a_rank_says_when_there_will_be_one(show: Show) -> None:
     panel.tabs.setCurrentIndex(3)
     assert panel.rank.empty == NOTHING
     panel.set_history(history(slots=4))
-    assert panel.rank.empty == NOT_FITTED
+    assert panel.rank.empty == f"{WAITING}. {NOT_FITTED}"
+    panel.set_waiting("The first 516 tokens stay exact")
+    assert panel.rank.empty == f"The first 516 tokens stay exact. {NOT_FITTED}"
+    every = plan(4, frozenset(range(4)))
+    panel.set_plan(every)
+    assert panel.rank.empty == every.sentence
 
 
 def test_before_the_first_flush_the_drift_is_unknown_not_zero(show: Show) -> None:
