@@ -94,6 +94,8 @@ class Legend(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
+        # Layouts may give more height than the lines take.
+        painter.translate(0, max(0, self.height() - self.heightForWidth(self.width())) // 2)
         self.paint(painter, self.width())
         painter.end()
 

@@ -8,7 +8,7 @@ from studio.ui.charts.fidelity import NOT_COMPARED
 from studio.ui.charts.panel import WIDE, ChartsPanel
 from studio.ui.charts.scene import NOTHING
 from studio.ui.theme import DARK, LIGHT, Scheme, apply_theme, kind_colour, palette_for
-from tests.studio.synthetic import history, plan, snapshot
+from tests.studio.synthetic import history, plan, reply, snapshot
 from tests.studio.ui.charts.conftest import Show
 from veloxquant_mlx.steps import TokenStep
 from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot, LayerStats
@@ -167,3 +167,17 @@ def test_large_text_shows_one_view_at_a_time(show: Show, qapp: QApplication) -> 
     assert [view.isVisible() for view in panel.views[:3]] == [True, False, False]
     panel.resize(2 * WIDE, 400)
     assert all(view.isVisible() for view in panel.views[:3])
+
+
+def test_the_legend_stays_in_the_middle_when_marks_join_it(show: Show) -> None:
+    kept = History()
+    panel = show(kept, plan(4), (1280, 290))
+    colour = kind_colour("codes", Scheme.Dark)
+    for step in (None, *reply(0, 300, 60, slots=4)):
+        if step is not None:
+            kept.append(step)
+            panel.refresh()
+        image = panel.legend.grab().toImage()
+        rows = [y for y in range(image.height()) if image.pixelColor(5, y).name() == colour.name()]
+        assert abs((rows[0] + rows[-1]) / 2 - (image.height() - 1) / 2) <= 1
+    assert "mark" in panel.legend.entries()
