@@ -14,6 +14,7 @@ from mlx_lm.models.cache import (
 from . import attention, families
 from .cache.mixed import MixedCache, compressed_caches
 from .config import KVCacheConfig, SlotShape
+from .rotary import rotary_of
 from .shapes import slot_shapes
 from .steps import Plan, SlotPlan
 
@@ -36,6 +37,7 @@ class KVCacheBuilder:
         ]
         for cache in compressed_caches(caches):
             cache.on_codes = attention.is_enabled(model)
+            cache.rotary = rotary_of(model, cache.slot, len(slots))
         return caches
 
     @staticmethod

@@ -48,17 +48,20 @@ def _in_parts(
     # A CPU computes 16 bits slower and worse; bfloat16 would round the windows of the codes.
     dtype = mx.float32 if on_cpu() or queries.dtype == mx.bfloat16 else queries.dtype
     queries = queries.astype(dtype) * scale
-    scores = [queries @ keys.exact_rows(dtype).swapaxes(-1, -2)]
+    of_exact, of_codes = (None, None) if mask is None else _masks_of_parts(keys, length, mask)
+    scores = []
+    if keys.exact_count:
+        scores.append(_masked(queries @ keys.exact_rows(dtype).swapaxes(-1, -2), of_exact, length))
     if keys.coded:
-        scores.append(keys.reader(dtype, queries.shape[2]).scores(keys.into_code_space(queries)))
-    if mask is not None:
-        masks = _masks_of_parts(keys, length, mask)
-        scores = [_masked(part, seen, length) for part, seen in zip(scores, masks, strict=False)]
-    (on_exact, *on_codes), total = _softmax(scores)
-    out = on_exact @ values.exact_rows(dtype)
-    for weights in on_codes:
-        out = out + values.out_of_code_space(values.reader(dtype, queries.shape[2]).weighted(weights))
-    return out / total
+        on_codes = keys.reader(dtype, queries.shape[2]).scores(keys.into_code_space(queries))
+        scores.append(_masked(on_codes, of_codes, length))
+    weights, total = _softmax(scores)
+    sums = []
+    if keys.coded:
+        sums.append(values.out_of_code_space(values.reader(dtype, queries.shape[2]).weighted(weights.pop())))
+    if keys.exact_count:
+        sums.append(weights.pop() @ values.exact_rows(dtype))
+    return reduce(mx.add, sums) / total
 
 
 def _softmax(parts: list[mx.array]) -> tuple[list[mx.array], mx.array | float]:

@@ -19,6 +19,7 @@ from mlx_lm.models.cache import KVCache
 from ..config import KVCacheConfig
 from ..errors import CacheError
 from ..quantizers.skvq import FLOAT16_MAX, to_float16
+from ..rotary import Rotary
 from ..telemetry import ByteCount
 from .attend import attend
 from .dump import Dump, prefixed, under, whole
@@ -84,6 +85,8 @@ class CompressedKVCache(KVCache, SlotCache):
         """True while the tail holds rows that nobody has looked at for NaN."""
         self.on_codes = False
         """True when the model's attention was replaced by one that calls ``attend``."""
+        self.rotary: Rotary | None = None
+        """The model's rotary embedding of this slot, told by the builder where it is known."""
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Append rows, flush every chunk that aged past the frontier, return all rows.
@@ -116,6 +119,7 @@ class CompressedKVCache(KVCache, SlotCache):
         One query row is answered from the codes where a kernel can read them. Otherwise the rows are
         decoded for the call, in code space, and the fused kernel is used.
         """
+        self.key_side.see(queries)
         out = attend(self.key_side, self.value_side, queries, scale, mask)
         if self.defer_flush:
             self._flush()

@@ -12,8 +12,8 @@ from ..telemetry import ByteCount
 from .dump import Dump, taken
 from .readers import KernelReader, LaneReader, Reader, on_cpu
 
-_KERNEL_GROUPS = (32, 64, 128)
-_KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
+KERNEL_GROUPS = (32, 64, 128)
+KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
 _KERNEL_ROWS = 6
 """Query rows up to which mlx's kernel reads rows of several windows faster than lanes on a CPU."""
 _USUAL_ROOT = 40
@@ -50,7 +50,7 @@ class CodeStore:
     def readable(self) -> bool:
         """True when mlx's quantized kernels can read the store as it lies."""
         group = min(self.group, self.dim)
-        return group in _KERNEL_GROUPS and self.dim % group == 0 and self.bits in _KERNEL_BITS
+        return group in KERNEL_GROUPS and self.dim % group == 0 and self.bits in KERNEL_BITS
 
     def append(self, rows: mx.array, window: Window) -> None:
         """Round the windows to what is stored, choose the codes, keep both.
@@ -151,6 +151,12 @@ class CodeStore:
             window = self._decoded_window(self._windows, mx.float32)
             return LaneReader(self.codes, window, lanes(self.bits, group), mean)
         return None
+
+    def held(self, dtype: mx.Dtype) -> tuple[mx.array, Window]:
+        """The packed codes [B, H, n, bytes] and their windows [B, H, n, G] as numbers of ``dtype``."""
+        if self.codes is None or self._windows is None:
+            raise ValueError("The store is empty.")
+        return self.codes, self._decoded_window(self._windows, dtype)
 
     def decoded(self, dtype: mx.Dtype) -> mx.array:
         """All rows, [B, H, n, D]; computed in float32 unless ``dtype`` holds float16 exactly."""

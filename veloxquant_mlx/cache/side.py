@@ -20,6 +20,8 @@ class SideMark(NamedTuple):
     """Exact rows without the sinks once those are told apart, [B, H, n, D]; None before the first row."""
     coded: int
     fitted: bool
+    gathered: mx.array | None = None
+    """See ``Side.gathered``."""
 
     def cut(self, surplus: int) -> "SideMark":
         """Without the newest ``surplus`` rows of the tail."""
@@ -52,11 +54,19 @@ class Side:
         """Rows in the store."""
         self.fitted = False
         """True from the first flush on."""
+        self.gathered: mx.array | None = None
+        """What the fit to come will need beside the rows; None once fitted, and for sides that learn from
+        rows alone."""
 
     @property
     def count(self) -> int:
         """Rows held, exact and coded."""
-        return self.coded + (0 if self.exact is None else self.exact.shape[2])
+        return self.coded + self.exact_count
+
+    @property
+    def exact_count(self) -> int:
+        """Exact rows held: sinks and tail."""
+        return 0 if self.exact is None else self.exact.shape[2]
 
     @property
     def sinks(self) -> mx.array | None:
@@ -99,7 +109,7 @@ class Side:
     def mark(self) -> SideMark:
         """Where the side stands, with a copy of the tail alone."""
         tail = self.tail
-        return SideMark(None if tail is None else mx.contiguous(tail), self.coded, self.fitted)
+        return SideMark(None if tail is None else mx.contiguous(tail), self.coded, self.fitted, self.gathered)
 
     def rewind(self, mark: SideMark) -> None:
         """Stand where the mark was made, which must have been on the way here. Codes are not copied unless
@@ -111,6 +121,7 @@ class Side:
         if self.fitted and not mark.fitted:
             self.unfit()
             self.fitted, self.sink_count = False, 0
+        self.gathered = mark.gathered
         if mark.tail is None:
             self.exact = self.shape = None
         else:
@@ -119,7 +130,8 @@ class Side:
     def dump(self) -> Dump:
         """Everything that ``restore`` needs to make an empty side of the same configuration this one."""
         arrays, facts = self.dump_store()
-        return (arrays if self.exact is None else arrays | {"exact": self.exact}), facts
+        own = {"exact": self.exact, "gathered": self.gathered}
+        return arrays | {name: array for name, array in own.items() if array is not None}, facts
 
     def restore(
         self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any], *, frontier: int, tail: int
@@ -139,6 +151,8 @@ class Side:
         self.shape = (batch, heads, dim)
         if self.fitted:
             self.restore_store(arrays, facts)
+        elif "gathered" in arrays:
+            self.gathered = taken(arrays, "gathered", (batch * heads, dim, dim), mx.float32)
 
     def rows(self, dtype: mx.Dtype) -> mx.array:
         """All rows in order, [B, H, offset, D]; the coded ones decoded."""
@@ -169,7 +183,8 @@ class Side:
 
     def arrays(self) -> list[mx.array]:
         """Every array this side holds."""
-        return ([] if self.exact is None else [self.exact]) + self.store_arrays()
+        own = [array for array in (self.exact, self.gathered) if array is not None]
+        return own + self.store_arrays()
 
     def byte_count(self) -> ByteCount:
         """Bytes by kind (counted)."""
@@ -177,7 +192,11 @@ class Side:
             return ByteCount()
         row = self.shape[0] * self.shape[1] * self.shape[2] * 2
         tail = self.exact.shape[2] - self.sink_count
-        return self.store_bytes() + ByteCount(exact=tail * row, sinks=self.sink_count * row)
+        gathered = 0 if self.gathered is None else self.gathered.nbytes
+        return self.store_bytes() + ByteCount(exact=tail * row, sinks=self.sink_count * row, side=gathered)
+
+    def see(self, queries: mx.array) -> None:
+        """The queries [B, Hq, L, D] of the running call, for a side that learns from them."""
 
     def fit(self, rows: mx.array) -> None:
         """Learn what stays frozen for the cache's life from the first chunk."""

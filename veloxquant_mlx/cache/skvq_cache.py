@@ -152,20 +152,20 @@ class SKVQConfig(KVCacheConfig):
     def predict(self, tokens: int, shape: SlotShape) -> ByteCount:
         """Bytes of one slot at ``tokens`` tokens, in closed form."""
         frontier = flush_frontier(tokens, self.skvq_window, self.skvq_recent)
+        keys, values = (self.side_bytes(tokens, frontier, shape, is_key=is_key) for is_key in (True, False))
+        return keys + values
+
+    def side_bytes(self, tokens: int, frontier: int, shape: SlotShape, *, is_key: bool) -> ByteCount:
+        """Bytes of keys or values at so many tokens with the frontier there, in closed form."""
+        dim, bits = (shape.key_dim, self.skvq_bits_key) if is_key else (shape.value_dim, self.skvq_bits_value)
         sinks = self.skvq_n_sink if frontier else 0
         heads = shape.batch * shape.heads
-        total = ByteCount()
-        for dim, bits, is_key in (
-            (shape.key_dim, self.skvq_bits_key, True),
-            (shape.value_dim, self.skvq_bits_value, False),
-        ):
-            exact = ByteCount(
-                exact=(tokens - frontier) * heads * dim * 2,
-                sinks=sinks * heads * dim * 2,
-                side=self.side_data_bytes(shape.heads, dim, is_key=is_key) if frontier else 0,
-            )
-            total = total + exact + self.code_store(bits).byte_count((frontier - sinks) * heads, dim)
-        return total
+        exact = ByteCount(
+            exact=(tokens - frontier) * heads * dim * 2,
+            sinks=sinks * heads * dim * 2,
+            side=self.side_data_bytes(shape.heads, dim, is_key=is_key) if frontier else 0,
+        )
+        return exact + self.code_store(bits).byte_count((frontier - sinks) * heads, dim)
 
     def code_store(self, bits: int) -> CodeStore:
         """An empty store for codes of ``bits`` bits."""

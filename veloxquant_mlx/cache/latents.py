@@ -1,0 +1,271 @@
+"""Keys as packed latent coordinates: each head's own basis, a width of bits for each latent channel."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+import numpy as np
+
+from ..quantizers.packing import Lanes, lanes
+from ..quantizers.skvq import clip_grid, find_windows
+from ..telemetry import ByteCount, HeadBasis
+from .codes import KERNEL_BITS, KERNEL_GROUPS, CodeStore
+from .dump import Dump, prefixed, taken, under
+from .readers import RowReader, on_cpu
+
+_FEW = 48
+"""Query rows of one head up to which attention goes to the latents; for more, keys are decoded once."""
+_ROWS_AT_ONCE = 1024
+"""Rows projected together when many are flushed: every head's rows meet every head's directions."""
+
+
+class Width(NamedTuple):
+    """The latent channels of one width, of all heads together: heads may differ in how many they have."""
+
+    store: CodeStore
+    """Per whole group of tokens one row of codes for each channel, [1, 1, groups * channels, group]."""
+    start: int
+    """Number of its first channel among all stored ones."""
+    heads: tuple[range, ...]
+    """Its channels by head, numbered within this width."""
+
+    @property
+    def channels(self) -> slice:
+        """Its channels among all stored ones."""
+        return slice(self.start, self.start + self.heads[-1].stop)
+
+
+class LatentStore:
+    """Rows as latent coordinates ``(row - mean) . direction``, quantized in whole groups of tokens.
+
+    Heads (batch rows are further heads here) keep their own directions; those that get 0 bits are not kept
+    at all and decode to exactly 0. Channels are numbered by width, then head, then energy.
+
+    Args:
+        group: tokens that share one scale and zero point of a channel. param_bits: 16 or 8.
+    """
+
+    def __init__(self, group: int, param_bits: int) -> None:
+        self.group = group
+        self.param_bits = param_bits
+        self.heads: tuple[HeadBasis, ...] = ()
+        self.widths: tuple[Width, ...] = ()
+        self.directions: mx.array | None = None
+        """float16, [N, D]: one per stored channel."""
+        self.mean: mx.array | None = None
+        """float16, [H, D]."""
+        self._owned: mx.array | None = None
+        """bool, [H, 1, N]: which head a channel belongs to."""
+
+    def learn(self, mean: mx.array, directions: Sequence[np.ndarray], heads: Sequence[HeadBasis]) -> None:
+        """Freeze the means [H, D], the directions [D, D] of each head in columns, and their bits."""
+        kept = [
+            directions[head][:, channel]
+            for width in _widths(heads)
+            for head, basis in enumerate(heads)
+            for channel, bits in enumerate(basis.bits)
+            if bits == width
+        ]
+        self._freeze(mean.astype(mx.float16), mx.array(np.stack(kept).astype(np.float16)), heads)
+
+    def _freeze(self, mean: mx.array, directions: mx.array, heads: Sequence[HeadBasis]) -> None:
+        self.heads, self.mean, self.directions = tuple(heads), mean, directions
+        widths = []
+        owners: list[int] = []
+        for bits in _widths(heads):
+            start = len(owners)
+            ranges = []
+            for head, basis in enumerate(heads):
+                first = len(owners) - start
+                owners += [head] * basis.bits.count(bits)
+                ranges.append(range(first, len(owners) - start))
+            store = CodeStore(bits, self.group, self.param_bits, first=len(owners) - start)
+            widths.append(Width(store, start, tuple(ranges)))
+        self.widths = tuple(widths)
+        owned = np.asarray(owners)[None, None] == np.arange(len(heads))[:, None, None]
+        self._owned = mx.array(owned)
+
+    def forget(self) -> None:
+        """As it was before ``learn``."""
+        self.heads, self.widths = (), ()
+        self.directions = self.mean = self._owned = None
+
+    def project(self, rows: mx.array) -> mx.array:
+        """Products of rows or queries [H, R, D] with their own head's directions, [H, R, N]; 0 elsewhere."""
+        if self.directions is None or self._owned is None:
+            raise ValueError("The store has no basis yet.")
+        return mx.where(self._owned, rows @ self.directions.T.astype(rows.dtype), 0)
+
+    def append(self, rows: mx.array) -> mx.array:
+        """Encode rows [H, S, D], whole groups; gives each head's share of energy outside its basis, [H]."""
+        if self.mean is None:
+            raise ValueError("The store has no basis yet.")
+        centred = rows.astype(mx.float32) - self.mean.astype(mx.float32)[:, None]
+        captured = mx.zeros((len(self.heads),))
+        pieces = []
+        for start in range(0, rows.shape[1], _ROWS_AT_ONCE):
+            latents = self.project(centred[:, start : start + _ROWS_AT_ONCE])
+            captured = captured + mx.square(latents).sum(axis=(1, 2))
+            pieces.append(latents.sum(axis=0))
+        latents = mx.concatenate(pieces)  # [S, N]
+        grouped = latents.reshape(-1, self.group, latents.shape[1]).swapaxes(1, 2)  # [groups, N, group]
+        for width in self.widths:
+            part = grouped[:, width.channels].reshape(1, 1, -1, self.group)
+            bits = width.store.bits
+            window = find_windows(part, bits, self.group, clip_grid(bits, bell_shaped=True), 1)
+            width.store.append(part, window)
+        total = mx.square(centred).sum(axis=(1, 2))
+        return mx.clip(1 - captured / mx.maximum(total, 1e-30), 0, 1)
+
+    def decoded(self, dtype: mx.Dtype) -> mx.array:
+        """All rows, mean added, [H, n, D]."""
+        if self.directions is None or self.mean is None:
+            raise ValueError("The store has no basis yet.")
+        by_width = [
+            width.store.decoded(dtype).reshape(-1, width.heads[-1].stop, self.group).swapaxes(0, 1)
+            for width in self.widths
+        ]  # [channels, groups, group] each
+        directions = self.directions.astype(dtype)
+        rows = []
+        for head in range(len(self.heads)):
+            spans = [width.heads[head] for width in self.widths]
+            latents = mx.concatenate(
+                [by[span.start : span.stop] for by, span in zip(by_width, spans, strict=True)]
+            )
+            own = [
+                directions[width.start + span.start : width.start + span.stop]
+                for width, span in zip(self.widths, spans, strict=True)
+            ]
+            rows.append(latents.reshape(len(latents), -1).T @ mx.concatenate(own))
+        return mx.stack(rows) + self.mean.astype(dtype)[:, None]
+
+    def reader(self) -> "LatentReader | None":
+        """What attends on the latents without rebuilding keys; None where mlx's kernels can't read them."""
+        if self.mean is None or not self.widths or self.widths[0].store.codes is None:
+            return None
+        on_kernels = self.group in KERNEL_GROUPS and all(w.store.bits in KERNEL_BITS for w in self.widths)
+        return LatentReader(self) if on_cpu() or on_kernels else None
+
+    def truncate(self, rows: int) -> None:
+        """Keep the oldest ``rows`` rows, whole groups."""
+        for width in self.widths:
+            width.store.truncate(rows // self.group * width.heads[-1].stop)
+
+    def arrays(self) -> list[mx.array]:
+        """Every array held."""
+        frozen = (self.directions, self.mean, self._owned)
+        codes = [array for width in self.widths for array in width.store.arrays()]
+        return [array for array in frozen if array is not None] + codes
+
+    def byte_count(self, rows: int) -> ByteCount:
+        """Bytes at so many rows (closed form)."""
+        if self.directions is None or self.mean is None or self._owned is None:
+            return ByteCount()
+        count = ByteCount(side=self.directions.nbytes + self.mean.nbytes + self._owned.nbytes)
+        for width in self.widths:
+            coded = rows // self.group * width.heads[-1].stop
+            count = count + width.store.byte_count(coded, self.group)
+        return count
+
+    def dump(self) -> Dump:
+        """Arrays by name and plain facts; nothing before ``learn``."""
+        if self.directions is None or self.mean is None:
+            return {}, {}
+        arrays = {"directions": self.directions, "mean": self.mean}
+        facts: dict[str, Any] = {
+            "heads": [
+                {"rank": head.rank, "spectrum": list(head.spectrum), "bits": list(head.bits)}
+                for head in self.heads
+            ]
+        }
+        for width in self.widths:
+            name = f"bits{width.store.bits}"
+            of_width, facts[name] = width.store.dump()
+            arrays |= prefixed(name, of_width)
+        return arrays, facts
+
+    def restore(
+        self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any], heads: int, rows: int, dim: int
+    ) -> None:
+        """Hold what ``dump`` gave. Raises ValueError, KeyError or TypeError."""
+        bases = [_basis(head, dim) for head in facts["heads"]]
+        if len(bases) != heads or rows % self.group:
+            raise ValueError("heads")
+        stored = sum(sum(bits > 0 for bits in basis.bits) for basis in bases)
+        mean = taken(arrays, "mean", (heads, dim), mx.float16)
+        self._freeze(mean, taken(arrays, "directions", (stored, dim), mx.float16), bases)
+        for width in self.widths:
+            name = f"bits{width.store.bits}"
+            shape = (1, 1, rows // self.group * width.heads[-1].stop, self.group)
+            width.store.restore(under(name, arrays), facts[name], shape)
+
+
+def _widths(heads: Sequence[HeadBasis]) -> list[int]:
+    """The widths in use, widest first."""
+    return sorted({bits for basis in heads for bits in basis.bits if bits}, reverse=True)
+
+
+def _basis(facts: Mapping[str, Any], dim: int) -> HeadBasis:
+    """A head's basis from the facts of a file. Raises ValueError, KeyError or TypeError."""
+    bits, spectrum = tuple(facts["bits"]), tuple(float(share) for share in facts["spectrum"])
+    whole = all(type(width) is int and 0 <= width <= 8 for width in bits)
+    if not whole or not any(bits) or facts["rank"] != len(bits) or not len(bits) <= dim == len(spectrum):
+        raise ValueError("bits")
+    return HeadBasis(len(bits), spectrum, bits)
+
+
+class LatentReader:
+    """Scores straight on latents: the query is projected once, then one product per width.
+
+    ``q . k`` is ``(q V) . latent + q . mean``; the second term counts wherever exact rows share the softmax.
+    A token group's scale and zero point are applied to the projected query, so codes only become numbers.
+    """
+
+    def __init__(self, store: LatentStore) -> None:
+        self.store = store
+
+    def scores(self, queries: mx.array) -> mx.array:
+        """Products of queries [B, H, R, D] with the rows, [B, H, R, n]."""
+        batch, heads, rows, dim = queries.shape
+        if rows > _FEW:
+            return RowReader(self._keys(batch, queries.dtype)).scores(queries)
+        queries = queries.reshape(batch * heads, rows, dim)
+        # Every head's queries stand under one another, 0 where a channel is another head's: so one product
+        # serves all heads, whatever number of channels each has.
+        flat = self.store.project(queries).reshape(batch * heads * rows, -1)
+        found: mx.array | None = None
+        for width in self.store.widths:
+            of_width = self._of_width(flat[:, width.channels], width.store)
+            found = of_width if found is None else found + of_width
+        if found is None or self.store.mean is None:
+            raise ValueError("The store is empty.")
+        # [groups, rows, group] -> [B, H, R, n]
+        found = found.swapaxes(0, 1).reshape(batch, heads, rows, -1)
+        on_mean = queries @ self.store.mean.astype(queries.dtype)[..., None]  # [H, R, 1]
+        return found + on_mean.reshape(batch, heads, rows, 1)
+
+    def weighted(self, weights: mx.array) -> mx.array:
+        """Sums of the rows under weights [B, H, R, n], [B, H, R, D]; keys are not asked for them."""
+        return RowReader(self._keys(weights.shape[0], weights.dtype)).weighted(weights)
+
+    def _keys(self, batch: int, dtype: mx.Dtype) -> mx.array:
+        """The keys that the latents stand for, [B, H, n, D]."""
+        return mx.unflatten(self.store.decoded(dtype), 0, (batch, -1))
+
+    def _of_width(self, queries: mx.array, store: CodeStore) -> mx.array:
+        """Products of projected queries [Q, N] with the latents of one width, [groups, Q, group]."""
+        channels, group = queries.shape[1], self.store.group
+        codes, window = store.held(queries.dtype)
+        codes = codes.reshape(-1, channels, codes.shape[-1])  # [groups, N, bytes]
+        lo, scale = (part.reshape(-1, 1, channels) for part in window)  # [groups, 1, N]
+        if not on_cpu():
+            lo, scale = (part.swapaxes(-1, -2) for part in (lo, scale))
+            return mx.quantized_matmul(
+                queries[None], codes.view(mx.uint32), scale, lo, transpose=False, group_size=group,
+                bits=store.bits,
+            )  # fmt: skip
+        each: Lanes = lanes(store.bits, group)
+        numbers = each.numbers(codes)  # [groups, N, P]
+        in_lanes = (queries * scale) @ numbers  # [groups, Q, P]
+        on_lo = (lo @ queries.T).swapaxes(-1, -2)  # [groups, Q, 1]
+        return mx.addmm(on_lo, in_lanes, each.matrix.T)
