@@ -20,8 +20,8 @@ def rotary_of(model: Any, slot: int, slots: int) -> Rotary | None:
         slots: length of the model's cache list; where layers share slots or have none, nobody can tell
             which layer a slot belongs to.
     """
-    layers = getattr(model, "layers", None)
-    if layers is None or len(layers) != slots:
+    layers = getattr(model, "layers", ())
+    if len(layers) != slots or not isinstance(layers[slot], nn.Module):
         return None
     for part in layers[slot].modules():
         rope = part.get("rope")

@@ -40,6 +40,7 @@ def _read(model: Any, caches: list[Any], tokens: list[int], sizes: list[int]) ->
 FAMILIES = ("llama", "qwen2", "gemma3_text", "qwen3_next", "mamba", "deepseek_v2")
 CONFIGS = (
     KVCacheConfig("skvq", **WINDOW),
+    KVCacheConfig("svdq_skvq", svdq_group_size=16, svdq_fit_rows=32, svdq_recent=8, svdq_query_weight=0.5),
     KVCacheConfig("plain"),
     KVCacheConfig("affine", affine_group_size=32),
 )

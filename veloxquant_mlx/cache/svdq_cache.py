@@ -165,12 +165,13 @@ class SVDqConfig(KVCacheConfig):
         return SVDqKVCache(self, slot)
 
     def frontier_at(self, tokens: int) -> int:
-        """Rows behind the frontier at ``tokens`` rows: sinks and whole groups, once enough for the fit."""
+        """Rows behind the frontier at ``tokens`` rows: sinks, then whole groups as soon as a basis pays."""
         after_sinks = tokens - self.svdq_n_sink
         if after_sinks < self.svdq_fit_rows:
             return 0
         coded = flush_frontier(after_sinks, self.svdq_group_size, self.svdq_recent)
-        return self.svdq_n_sink + coded if coded else 0
+        # The basis takes the bytes of some dozen rows: less than two groups would not pay for it.
+        return self.svdq_n_sink + coded if coded >= 2 * self.svdq_group_size else 0
 
     def head_basis(self, basis: Basis) -> HeadBasis:
         """Rank and bits of one head."""

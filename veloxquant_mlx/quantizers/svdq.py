@@ -21,6 +21,8 @@ More widths lowered no divergence that was measured, and each takes a product of
 
 _QUERY_FLOOR = 0.05
 """Share of an even spread in the queries' covariance: the next ones may look where none looked yet."""
+_ROUNDING = 2.0**-22
+"""Relative energy of the error of numbers of 11 bits."""
 
 
 class Basis(NamedTuple):
@@ -149,6 +151,8 @@ def water_fill(energies: np.ndarray, budget: float, overhead: float) -> tuple[in
         overhead: bits per row that the parameters of a stored channel take.
     """
     widths = sorted(DISTORTION)
+    # What lies below the rounding of 16-bit rows is no energy of the keys.
+    energies = np.where(energies > energies.sum() * _ROUNDING, energies, 0)
     bits = np.zeros(len(energies), int)
     left = budget
     while True:

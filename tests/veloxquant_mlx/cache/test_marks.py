@@ -25,6 +25,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
     "every row of the first chunk a sink": {"method": "skvq", "skvq_window": 16, "skvq_n_sink": 16},
     "no sinks": {"method": "skvq", "skvq_window": 16, "skvq_n_sink": 0, "skvq_param_bits": 8},
+    "latents": {"method": "svdq", "svdq_group_size": 16, "svdq_fit_rows": 64},
+    "latents, and values coded": {
+        "method": "svdq_skvq", "svdq_bit_schedule": "auto", "svdq_n_sink": 4, "svdq_recent": 8,
+        "svdq_fit_rows": 64, "svdq_param_bits": 8, "svdq_defer_flush": True,
+    },
     "affine": {"method": "affine"},
     "plain": {"method": "plain"},
 }  # fmt: skip
