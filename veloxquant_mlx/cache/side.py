@@ -22,6 +22,8 @@ class SideMark(NamedTuple):
     fitted: bool
     gathered: mx.array | None = None
     """See ``Side.gathered``."""
+    noted: Any = None
+    """See ``Side.noted``."""
 
     def cut(self, surplus: int) -> "SideMark":
         """Without the newest ``surplus`` rows of the tail."""
@@ -57,6 +59,8 @@ class Side:
         self.gathered: mx.array | None = None
         """What the fit to come will need beside the rows; None once fitted, and for sides that learn from
         rows alone."""
+        self.noted: Any = None
+        """What gauges tell of the newest flushes; never changed in place."""
 
     @property
     def count(self) -> int:
@@ -108,8 +112,8 @@ class Side:
 
     def mark(self) -> SideMark:
         """Where the side stands, with a copy of the tail alone."""
-        tail = self.tail
-        return SideMark(None if tail is None else mx.contiguous(tail), self.coded, self.fitted, self.gathered)
+        tail = None if self.tail is None else mx.contiguous(self.tail)
+        return SideMark(tail, self.coded, self.fitted, self.gathered, self.noted)
 
     def rewind(self, mark: SideMark) -> None:
         """Stand where the mark was made, which must have been on the way here. Codes are not copied unless
@@ -121,7 +125,7 @@ class Side:
         if self.fitted and not mark.fitted:
             self.unfit()
             self.fitted, self.sink_count = False, 0
-        self.gathered = mark.gathered
+        self.gathered, self.noted = mark.gathered, mark.noted
         if mark.tail is None:
             self.exact = self.shape = None
         else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -226,6 +226,15 @@ class SVDqConfig(KVCacheConfig):
         return schedule_bits(self.svdq_bit_schedule, most)
 
 
+class _Drift(NamedTuple):
+    """Share of each head's flushed energy outside its basis."""
+
+    known: tuple[float, ...]
+    """As of the flush before the newest; empty at the first."""
+    newest: mx.array
+    """float32, [B * H]; still on its way, perhaps."""
+
+
 class SVDqKeySide(Side):
     """Keys as packed latents; what the frozen basis is learnt from is gathered until the first flush."""
 
@@ -235,8 +244,7 @@ class SVDqKeySide(Side):
         self.slot = slot
         self.store = LatentStore(config.svdq_group_size, config.svdq_param_bits)
         self.rotary: Rotary | None = None
-        self.drift: tuple[float, ...] = ()
-        self._newest_drift: mx.array | None = None
+        self.noted: _Drift | None = None
 
     def see(self, queries: mx.array) -> None:
         """Add to the second moment [B * H, D, D] of the queries, as long as there is no basis."""
@@ -286,16 +294,15 @@ class SVDqKeySide(Side):
 
     def encode(self, rows: mx.array) -> None:
         """Append rows [B, H, S, D], whole groups."""
-        if self._newest_drift is not None:
-            self.drift = tuple(self._newest_drift.tolist())  # type: ignore[arg-type]
-        self._newest_drift = self.store.append(rows.reshape(-1, *rows.shape[2:]))
+        known: Any = () if self.noted is None else tuple(self.noted.newest.tolist())  # type: ignore[arg-type]
+        newest = self.store.append(rows.reshape(-1, *rows.shape[2:]))
         # Computed beside the codes; nobody waits for it before the next flush.
-        mx.async_eval(self._newest_drift)
+        mx.async_eval(newest)
+        self.noted = _Drift(known, newest)
 
     def truncate(self, rows: int) -> None:
         """Keep the oldest ``rows`` rows."""
         self.store.truncate(rows)
-        self.drift, self._newest_drift = (), None
 
     def unfit(self) -> None:
         """Forget the basis."""
@@ -409,7 +416,7 @@ class SVDqKVCache(CompressedKVCache):
 
     def drift(self) -> tuple[float, ...]:
         """Per head, as of the flush before the last; empty until then."""
-        return self.key_side.drift
+        return () if self.key_side.noted is None else self.key_side.noted.known
 
     def gauges(self) -> Mapping[str, float]:
         """Frontier, sinks and tail; rank and drift once they are known."""
