@@ -33,6 +33,8 @@ class Gauge:
     label: str
     help: str
     unit: str = ""
+    always: bool = True
+    """False for what nobody knows before rows were flushed; it is left out until then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,14 @@ class SVDqConfig(KVCacheConfig):
         "frontier": Gauge("Flush frontier", "Tokens before it are stored as codes.", "tokens"),
         "sinks": Gauge("Sink rows", "Leading tokens kept exact.", "rows"),
         "tail": Gauge("Exact tail", "Newest tokens, still exact.", "rows"),
-        "rank": Gauge("Rank", "Latent channels kept, mean over heads, rounded down.", "channels"),
-        "drift": Gauge(
-            "Drift", "Share of the newest flushed keys' energy outside the frozen basis, mean over heads.", ""
+        "rank": Gauge(
+            "Rank", "Latent channels kept, mean over heads, rounded down.", "channels", always=False
         ),
-    }
+        "drift": Gauge(
+            "Drift", "Share of newly flushed keys' energy outside the frozen basis, mean over heads.",
+            always=False,
+        ),
+    }  # fmt: skip
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "Balanced": {"svdq_avg_bits": 3.0} | MEASURED_BEST,
         "Smallest": {"svdq_avg_bits": 1.5} | MEASURED_BEST,
