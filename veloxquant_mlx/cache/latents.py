@@ -7,14 +7,14 @@ import mlx.core as mx
 import numpy as np
 
 from ..quantizers.packing import Lanes, lanes
-from ..quantizers.skvq import clip_grid, find_windows
+from ..quantizers.skvq import clip_grid, find_windows, to_float16
 from ..telemetry import ByteCount, HeadBasis
 from .codes import KERNEL_BITS, KERNEL_GROUPS, CodeStore
 from .dump import Dump, prefixed, taken, under
-from .readers import RowReader, on_cpu
+from .readers import on_cpu
 
 _FEW = 48
-"""Query rows of one head up to which attention goes to the latents; for more, keys are decoded once."""
+"""Query rows of one head up to which attention goes to the latents."""
 _ROWS_AT_ONCE = 1024
 """Rows projected together when many are flushed: every head's rows meet every head's directions."""
 
@@ -51,7 +51,10 @@ class LatentStore:
         self.heads: tuple[HeadBasis, ...] = ()
         self.widths: tuple[Width, ...] = ()
         self.directions: mx.array | None = None
-        """float16, [N, D]: one per stored channel."""
+        """int8, [N, D]: one per stored channel, the largest part of each 127. Rounding them costs less than a
+        hundredth of what rounding the latents does."""
+        self.steps: mx.array | None = None
+        """float16, [N, 1]: what a direction's whole numbers are multiplied with."""
         self.mean: mx.array | None = None
         """float16, [H, D]."""
         self._owned: mx.array | None = None
@@ -66,10 +69,15 @@ class LatentStore:
             for channel, bits in enumerate(basis.bits)
             if bits == width
         ]
-        self._freeze(mean.astype(mx.float16), mx.array(np.stack(kept).astype(np.float16)), heads)
+        exact = np.stack(kept)
+        steps = (np.abs(exact).max(axis=1, keepdims=True) / 127).astype(np.float16)
+        rounded = np.clip(np.rint(exact / steps), -127, 127).astype(np.int8)
+        self._freeze(to_float16(mean), mx.array(rounded), mx.array(steps), heads)
 
-    def _freeze(self, mean: mx.array, directions: mx.array, heads: Sequence[HeadBasis]) -> None:
-        self.heads, self.mean, self.directions = tuple(heads), mean, directions
+    def _freeze(
+        self, mean: mx.array, directions: mx.array, steps: mx.array, heads: Sequence[HeadBasis]
+    ) -> None:
+        self.heads, self.mean, self.directions, self.steps = tuple(heads), mean, directions, steps
         widths = []
         owners: list[int] = []
         for bits in _widths(heads):
@@ -88,13 +96,19 @@ class LatentStore:
     def forget(self) -> None:
         """As it was before ``learn``."""
         self.heads, self.widths = (), ()
-        self.directions = self.mean = self._owned = None
+        self.directions = self.steps = self.mean = self._owned = None
+
+    def _basis(self, dtype: mx.Dtype) -> mx.array:
+        """The stored directions as they are used, [N, D]."""
+        if self.directions is None or self.steps is None:
+            raise ValueError("The store has no basis yet.")
+        return self.directions.astype(dtype) * self.steps.astype(dtype)
 
     def project(self, rows: mx.array) -> mx.array:
         """Products of rows or queries [H, R, D] with their own head's directions, [H, R, N]; 0 elsewhere."""
-        if self.directions is None or self._owned is None:
+        if self._owned is None:
             raise ValueError("The store has no basis yet.")
-        return mx.where(self._owned, rows @ self.directions.T.astype(rows.dtype), 0)
+        return mx.where(self._owned, rows @ self._basis(rows.dtype).T, 0)
 
     def append(self, rows: mx.array) -> mx.array:
         """Encode rows [H, S, D], whole groups; gives each head's share of energy outside its basis, [H]."""
@@ -119,13 +133,13 @@ class LatentStore:
 
     def decoded(self, dtype: mx.Dtype) -> mx.array:
         """All rows, mean added, [H, n, D]."""
-        if self.directions is None or self.mean is None:
+        if self.mean is None:
             raise ValueError("The store has no basis yet.")
         by_width = [
             width.store.decoded(dtype).reshape(-1, width.heads[-1].stop, self.group).swapaxes(0, 1)
             for width in self.widths
         ]  # [channels, groups, group] each
-        directions = self.directions.astype(dtype)
+        directions = self._basis(dtype)
         rows = []
         for head in range(len(self.heads)):
             spans = [width.heads[head] for width in self.widths]
@@ -139,9 +153,12 @@ class LatentStore:
             rows.append(latents.reshape(len(latents), -1).T @ mx.concatenate(own))
         return mx.stack(rows) + self.mean.astype(dtype)[:, None]
 
-    def reader(self) -> "LatentReader | None":
-        """What attends on the latents without rebuilding keys; None where mlx's kernels can't read them."""
-        if self.mean is None or not self.widths or self.widths[0].store.codes is None:
+    def reader(self, queries: int) -> "LatentReader | None":
+        """What attends on the latents without rebuilding keys, for so many query rows per head.
+
+        None where there are too many of them or mlx's kernels can't read the latents.
+        """
+        if queries > _FEW or self.mean is None or not self.widths or self.widths[0].store.codes is None:
             return None
         on_kernels = self.group in KERNEL_GROUPS and all(w.store.bits in KERNEL_BITS for w in self.widths)
         return LatentReader(self) if on_cpu() or on_kernels else None
@@ -153,15 +170,14 @@ class LatentStore:
 
     def arrays(self) -> list[mx.array]:
         """Every array held."""
-        frozen = (self.directions, self.mean, self._owned)
+        frozen = (self.directions, self.steps, self.mean, self._owned)
         codes = [array for width in self.widths for array in width.store.arrays()]
         return [array for array in frozen if array is not None] + codes
 
     def byte_count(self, rows: int) -> ByteCount:
         """Bytes at so many rows (closed form)."""
-        if self.directions is None or self.mean is None or self._owned is None:
-            return ByteCount()
-        count = ByteCount(side=self.directions.nbytes + self.mean.nbytes + self._owned.nbytes)
+        frozen = (self.directions, self.steps, self.mean, self._owned)
+        count = ByteCount(side=sum(array.nbytes for array in frozen if array is not None))
         for width in self.widths:
             coded = rows // self.group * width.heads[-1].stop
             count = count + width.store.byte_count(coded, self.group)
@@ -169,9 +185,9 @@ class LatentStore:
 
     def dump(self) -> Dump:
         """Arrays by name and plain facts; nothing before ``learn``."""
-        if self.directions is None or self.mean is None:
+        if self.directions is None or self.steps is None or self.mean is None:
             return {}, {}
-        arrays = {"directions": self.directions, "mean": self.mean}
+        arrays = {"directions": self.directions, "steps": self.steps, "mean": self.mean}
         facts: dict[str, Any] = {
             "heads": [
                 {"rank": head.rank, "spectrum": list(head.spectrum), "bits": list(head.bits)}
@@ -192,8 +208,12 @@ class LatentStore:
         if len(bases) != heads or rows % self.group:
             raise ValueError("heads")
         stored = sum(sum(bits > 0 for bits in basis.bits) for basis in bases)
-        mean = taken(arrays, "mean", (heads, dim), mx.float16)
-        self._freeze(mean, taken(arrays, "directions", (stored, dim), mx.float16), bases)
+        self._freeze(
+            taken(arrays, "mean", (heads, dim), mx.float16),
+            taken(arrays, "directions", (stored, dim), mx.int8),
+            taken(arrays, "steps", (stored, 1), mx.float16),
+            bases,
+        )
         for width in self.widths:
             name = f"bits{width.store.bits}"
             shape = (1, 1, rows // self.group * width.heads[-1].stop, self.group)
@@ -227,8 +247,6 @@ class LatentReader:
     def scores(self, queries: mx.array) -> mx.array:
         """Products of queries [B, H, R, D] with the rows, [B, H, R, n]."""
         batch, heads, rows, dim = queries.shape
-        if rows > _FEW:
-            return RowReader(self._keys(batch, queries.dtype)).scores(queries)
         queries = queries.reshape(batch * heads, rows, dim)
         # Every head's queries stand under one another, 0 where a channel is another head's: so one product
         # serves all heads, whatever number of channels each has.
@@ -246,11 +264,7 @@ class LatentReader:
 
     def weighted(self, weights: mx.array) -> mx.array:
         """Sums of the rows under weights [B, H, R, n], [B, H, R, D]; keys are not asked for them."""
-        return RowReader(self._keys(weights.shape[0], weights.dtype)).weighted(weights)
-
-    def _keys(self, batch: int, dtype: mx.Dtype) -> mx.array:
-        """The keys that the latents stand for, [B, H, n, D]."""
-        return mx.unflatten(self.store.decoded(dtype), 0, (batch, -1))
+        return weights @ mx.unflatten(self.store.decoded(weights.dtype), 0, (weights.shape[0], -1))
 
     def _of_width(self, queries: mx.array, store: CodeStore) -> mx.array:
         """Products of projected queries [Q, N] with the latents of one width, [groups, Q, group]."""

@@ -21,8 +21,9 @@ from .side import Side
 
 # What lowered the divergence at equal bytes on a text that is not the one reported on.
 MEASURED_BEST: dict[str, Any] = {
-    "svdq_bit_schedule": "auto", "svdq_n_sink": 4, "svdq_recent": 32, "svdq_fit_rows": 256,
-    "svdq_positions": 2048, "svdq_query_weight": 0.5, "svdq_param_bits": 8, "svdq_defer_flush": True,
+    "svdq_bit_schedule": "auto", "svdq_group_size": 64, "svdq_n_sink": 4, "svdq_recent": 24,
+    "svdq_fit_rows": 512, "svdq_positions": 2048, "svdq_query_weight": 0.3, "svdq_param_bits": 8,
+    "svdq_defer_flush": True,
 }  # fmt: skip
 
 _TURNS = 24
@@ -56,7 +57,7 @@ class SVDqConfig(KVCacheConfig):
     }  # fmt: skip
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "Balanced": {"svdq_avg_bits": 3.0} | MEASURED_BEST,
-        "Smallest": {"svdq_avg_bits": 1.5} | MEASURED_BEST,
+        "Smallest": MEASURED_BEST | {"svdq_avg_bits": 1.4, "svdq_group_size": 32},
         "Near-lossless": {"svdq_avg_bits": 4.5} | MEASURED_BEST,
         "Documented": {},
     }  # fmt: skip
@@ -218,7 +219,7 @@ class SVDqConfig(KVCacheConfig):
         return exact + ByteCount(
             codes=coded * sum(bits) // 8,
             parameters=coded // self.svdq_group_size * stored * 2 * self.svdq_param_bits // 8,
-            side=heads * (stored * dim * 2 + dim * 2 + heads * stored),
+            side=heads * (stored * (dim + 2) + dim * 2 + heads * stored),
         )
 
     def _expected_bits(self, dim: int) -> tuple[int, ...]:
@@ -317,9 +318,9 @@ class SVDqKeySide(Side):
         batch, heads, dim = self.shape or (1, *rows.shape[::2])
         return rows.reshape(batch, heads, -1, dim)
 
-    def reader(self, dtype: mx.Dtype) -> Reader:
-        """A reader of the latents, or of rows decoded for the call where mlx's kernels can't take them."""
-        return self.store.reader() or super().reader(dtype)
+    def reader(self, dtype: mx.Dtype, queries: int) -> Reader:
+        """A reader of the latents for few queries; else of keys decoded once for the call."""
+        return self.store.reader(queries) or super().reader(dtype, queries)
 
     def dump_store(self) -> Dump:
         """Directions, means, bits and codes."""

@@ -50,7 +50,13 @@ def test_it_agrees_with_attention_over_the_decoded_rows(
     assert mx.abs(cache.attend(asked, 0.125, mask) - wanted).max().item() < 5e-5
     # mlx's kernels know neither 7 bits nor groups of 16.
     decodes = way == "kernels" and name in ("every width", "groups of 16")
-    assert type(cache.key_side.reader(mx.float32)) is (RowReader if decodes else LatentReader)
+    assert type(cache.key_side.reader(mx.float32, repeats)) is (RowReader if decodes else LatentReader)
+
+
+def test_many_queries_meet_keys_that_were_decoded_once() -> None:
+    cache: Any = feed(KVCacheConfig("svdq").make_cache(0), *rows(133), [133])
+    assert isinstance(cache.key_side.reader(mx.float32, 3), LatentReader)
+    assert isinstance(cache.key_side.reader(mx.float32, 300), RowReader)
 
 
 def test_with_no_exact_row_left_the_codes_are_all_there_is() -> None:

@@ -92,9 +92,9 @@ def test_groups_of_0_bits_are_stored_as_nothing_and_decode_to_exactly_0() -> Non
     assert [width.store.bits for width in store.widths] == [8]
     decoded = store.decoded(mx.float32) - store.mean.astype(mx.float32)[:, None]
     # Nothing of a decoded row lies outside the 16 kept directions.
-    kept = store.directions.astype(mx.float32).reshape(2, 16, 64)
+    kept = (store.directions * store.steps).reshape(2, 16, 64)
     inside = (decoded @ kept.swapaxes(-1, -2)) @ kept
-    assert apart(inside, decoded) < 0.02
+    assert apart(inside, decoded) < 0.05
 
 
 def test_groups_of_1_bit_decode_to_two_values_a_channel_and_group() -> None:
@@ -327,7 +327,7 @@ def test_key_bytes_are_codes_parameters_and_the_basis() -> None:
     cache = feed(svdq(svdq_rank=8, svdq_bit_schedule=(4, 2)), *rows(64, heads=1), [64])
     codes = 64 * (4 * 4 + 4 * 2) // 8
     parameters = 2 * 8 * 4
-    basis = 8 * 64 * 2 + 64 * 2 + 8
+    basis = 8 * (64 + 2) + 64 * 2 + 8
     assert cache.compressed_key_bytes == codes + parameters + basis
     assert cache.fp16_key_bytes == 64 * 64 * 2
 
