@@ -13,7 +13,7 @@ from ..quantizers.svdq import Basis, Moments, averaged, schedule_bits, water_fil
 from ..rotary import Rotary, turns
 from ..telemetry import ByteCount, HeadBasis
 from .base import CompressedKVCache, flush_frontier
-from .dump import Dump
+from .dump import Dump, taken
 from .exact_side import ExactSide
 from .latents import LatentStore
 from .readers import Reader
@@ -323,8 +323,11 @@ class SVDqKeySide(Side):
         return self.store.reader(queries) or super().reader(dtype, queries)
 
     def dump_store(self) -> Dump:
-        """Directions, means, bits and codes."""
-        return self.store.dump()
+        """Directions, means, bits and codes; and the drift, for the gauges."""
+        arrays, facts = self.store.dump()
+        if self.noted is None:
+            return arrays, facts
+        return arrays | {"newest_drift": self.noted.newest}, facts | {"drift": list(self.noted.known)}
 
     def restore_store(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
         """Undo ``dump_store``."""
@@ -332,6 +335,8 @@ class SVDqKeySide(Side):
             raise ValueError("shape")
         batch, heads, dim = self.shape
         self.store.restore(arrays, facts, batch * heads, self.coded, dim)
+        newest = taken(arrays, "newest_drift", (batch * heads,), mx.float32)
+        self.noted = _Drift(tuple(float(share) for share in facts["drift"]), newest)
 
     def store_bytes(self) -> ByteCount:
         """Codes, parameters and side data (counted)."""
