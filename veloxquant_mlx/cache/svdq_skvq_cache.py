@@ -33,9 +33,11 @@ class SVDqSKVQConfig(SVDqConfig):
     summary: ClassVar[str] = "Keys become a few latent coordinates of few bits, values codes of a few bits."
     paper: ClassVar[str] = "arXiv:2502.15304, arXiv:2405.06219"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "Balanced": {"svdq_avg_bits": 2.6} | MEASURED_BEST | _VALUES_BEST,
-        "Smallest": MEASURED_BEST | {"svdq_avg_bits": 1.4, "svdq_group_size": 32} | _VALUES_BEST,
-        "Near-lossless": {"svdq_avg_bits": 4.0, "skvq_bits_value": 4} | MEASURED_BEST | _VALUES_BEST,
+        "Balanced": {"svdq_avg_bits": 2.6, "svdq_group_size": 64} | MEASURED_BEST | _VALUES_BEST,
+        "Smallest": {"svdq_avg_bits": 1.4} | MEASURED_BEST | _VALUES_BEST,
+        "Near-lossless": {
+            "svdq_avg_bits": 4.0, "svdq_group_size": 64, "skvq_bits_value": 4,
+        } | MEASURED_BEST | _VALUES_BEST,
         "Documented": {},
     }  # fmt: skip
 

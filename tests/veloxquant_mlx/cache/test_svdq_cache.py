@@ -188,7 +188,7 @@ def test_drift_tells_of_a_change_of_topic() -> None:
     other = low_rank(200, seed=9)[0]
     cache = feed(svdq(**PRESET), keys, values, [200, 100])
     assert max(cache.drift()) < 0.02
-    assert cache.gauges()["drift"] < 0.02
+    assert cache.gauges()["drift"] < 2
     feed(
         cache,
         mx.concatenate([keys[:, :, :300], other], axis=2),
@@ -196,7 +196,7 @@ def test_drift_tells_of_a_change_of_topic() -> None:
         [100, 100],
     )
     assert min(cache.drift()) > 0.3
-    assert cache.gauges()["drift"] > 0.3
+    assert cache.gauges()["drift"] > 30
 
 
 def test_gauges_do_not_tell_what_is_not_known_yet() -> None:
