@@ -1,6 +1,5 @@
 """mlx_lm's own quantized cache, counted: affine groups, everything quantized at once, no exact rows."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,9 +11,7 @@ from ..config import KVCacheConfig, SlotShape, param
 from ..errors import CacheError
 from ..quantizers.packing import packed_bytes
 from ..telemetry import ByteCount
-from . import marks
-from .dump import Dump, dump_attributes, restore_attributes
-from .slot import SlotCache
+from .appended import AppendedSlot
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class AffineConfig(KVCacheConfig):
         )
 
 
-class AffineKVCache(QuantizedKVCache, SlotCache):
+class AffineKVCache(AppendedSlot, QuantizedKVCache):
     """mlx_lm's QuantizedKVCache with byte counts; ``bits`` is wanted here, it selects mlx's kernel."""
 
     keys: Any
@@ -104,24 +101,6 @@ class AffineKVCache(QuantizedKVCache, SlotCache):
         """The same rows at 16 bits (counted)."""
         words = sum(a.size // a.shape[2] for a in self.arrays() if a.dtype == mx.uint32)
         return words * 32 // self.bits * self.offset * 2
-
-    def dump(self) -> Dump:
-        """The buffers as they are, padding included."""
-        return dump_attributes(self)
-
-    def restore(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
-        """See SlotCache."""
-        restore_attributes(self, arrays, facts)
-
-    def kept(self) -> marks.Grown:
-        """A count: rows are only ever added."""
-        return marks.Grown.of(self)
-
-    def trim(self, n: int) -> int:
-        """Drop the newest ``n`` rows; marks beyond hold no longer."""
-        dropped = int(super().trim(n))
-        marks.spend(self, self.offset)
-        return dropped
 
 
 def _misfit(group: int, *dims: int) -> str | None:

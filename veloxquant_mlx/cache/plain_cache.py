@@ -1,17 +1,15 @@
 """No compression: mlx_lm's own KV cache, counted. The reference every method is measured against."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
 from ..config import KVCacheConfig, SlotShape
 from ..telemetry import ByteCount
-from . import marks
-from .dump import Dump, dump_attributes, restore_attributes
-from .slot import Absent, SlotCache
+from .appended import AppendedSlot
+from .slot import Absent
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class PlainConfig(KVCacheConfig):
         return ByteCount(exact=2 * tokens * shape.batch * shape.heads * (shape.key_dim + shape.value_dim))
 
 
-class PlainKVCache(KVCache, SlotCache):
+class PlainKVCache(AppendedSlot, KVCache):
     """mlx_lm's KVCache with byte counts. ``resident_bytes`` shows its padding to steps of 256 rows."""
 
     to_quantized = Absent()
@@ -48,21 +46,3 @@ class PlainKVCache(KVCache, SlotCache):
     def reference_bytes(self) -> int:
         """The same rows at 16 bits (counted)."""
         return sum(a.size // a.shape[2] * self.offset * 2 for a in self.arrays())
-
-    def dump(self) -> Dump:
-        """The buffers as they are, padding included."""
-        return dump_attributes(self)
-
-    def restore(self, arrays: Mapping[str, mx.array], facts: Mapping[str, Any]) -> None:
-        """See SlotCache."""
-        restore_attributes(self, arrays, facts)
-
-    def kept(self) -> marks.Grown:
-        """A count: rows are only ever added."""
-        return marks.Grown.of(self)
-
-    def trim(self, n: int) -> int:
-        """Drop the newest ``n`` rows; marks beyond hold no longer."""
-        dropped = int(super().trim(n))
-        marks.spend(self, self.offset)
-        return dropped
