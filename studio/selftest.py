@@ -168,7 +168,7 @@ def self_test(folder: Path, model: str, scheme: Scheme | None, started: float) -
             f"self-test: {folder} can't be written: {error.strerror}; choose another folder.", file=sys.stderr
         )
         return 1
-    # Counted from the birth of the process: starting Python and, with OpenBLAS, starting it twice.
+    # Counted from the birth of the process: starting Python is waited for too.
     started = min(started, time.perf_counter() - _age())
     app = make_app(sys.argv[:1], scheme)
     # Not the person's own: what is said here is no chat of theirs.

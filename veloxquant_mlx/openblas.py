@@ -1,9 +1,11 @@
 """OpenBLAS in front of the reference BLAS that MLX's Linux wheel links: 20 times faster prefill.
 
-The dynamic linker only takes it from ``LD_PRELOAD`` at the start of a process, so the launcher starts
-itself once more. ``VELOXQUANT_OPENBLAS=off`` or ``--no-openblas`` leaves everything as it is.
+The dynamic linker looks a library's symbols up in the process's global scope before the library's own
+dependencies. OpenBLAS loaded globally, before MLX is, therefore answers MLX's calls.
+``VELOXQUANT_OPENBLAS=off`` or ``--no-openblas`` leaves everything as it is.
 """
 
+import ctypes
 import glob
 import os
 import sys
@@ -24,37 +26,31 @@ _PLACES = (
 
 
 def find_openblas() -> str | None:
-    """Path of the system's threaded OpenBLAS, or None."""
-    return next((found for place in _PLACES for found in sorted(glob.glob(place))), None)
+    """Path of a threaded OpenBLAS: the packaged app's own, else the system's; None without one."""
+    # PyInstaller names its folder so; the packaged app is the same on every system.
+    packed = getattr(sys, "_MEIPASS", None)
+    places = ([os.path.join(glob.escape(packed), "libopenblas.so.0")] if packed else []) + [*_PLACES]
+    return next((found for place in places for found in sorted(glob.glob(place))), None)
 
 
 def ensure_openblas() -> None:
-    """Restart this process with OpenBLAS in front, once; says how to get it where it is missing.
+    """Put OpenBLAS in front for this process; says how to get it where it is missing.
 
     Does nothing on other systems than Linux, when told not to, or when it is in front already. Call it
-    before anything heavy is imported.
+    before anything heavy is imported: it does not help a MLX that is loaded already.
     """
     if not sys.platform.startswith("linux"):
         return
     if FLAG in sys.argv:
         sys.argv.remove(FLAG)
         return
-    before = os.environ.get("LD_PRELOAD", "")
-    if os.environ.get(SWITCH) == "loaded":
-        # Programs that this one starts need neither.
-        del os.environ[SWITCH]
-        kept = [part for part in before.split(":") if "openblas" not in part]
-        os.environ["LD_PRELOAD"] = ":".join(kept)
-        if not kept:
-            del os.environ["LD_PRELOAD"]
-        return
-    if os.environ.get(SWITCH) == "off" or "openblas" in before:
+    if os.environ.get(SWITCH) == "off" or "openblas" in os.environ.get("LD_PRELOAD", ""):
         return
     library = find_openblas()
     if library is None:
         print(HINT, file=sys.stderr)
         return
-    environment = os.environ | {SWITCH: "loaded", "LD_PRELOAD": ":".join(filter(None, [library, before]))}
-    arguments = sys.argv if getattr(sys, "frozen", False) else [sys.executable, *sys.orig_argv[1:]]
-    sys.stdout.flush()
-    os.execve(sys.executable, arguments, environment)
+    try:
+        ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        print(f"OpenBLAS can't be used ({error}), so MLX computes about 20 times slower.", file=sys.stderr)

@@ -1,7 +1,8 @@
-"""The launcher starts itself once more with OpenBLAS in front, and only once."""
+"""OpenBLAS answers MLX's calls where the launcher put it in front, in the process it began as."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,19 +15,23 @@ from veloxquant_mlx import openblas
 ROOT = Path(__file__).resolve().parents[2]
 
 SCRIPT = """
-import json, os, sys
+import ctypes, json, os, sys
 from pathlib import Path
 from veloxquant_mlx import openblas
 
 openblas._PLACES = (os.environ["TEST_PLACES"],)
-with open(os.environ["TEST_STARTS"], "a") as starts:
-    starts.write("started\\n")
+if "TEST_PACKED" in os.environ:
+    sys._MEIPASS = os.environ["TEST_PACKED"]
 openblas.ensure_openblas()
+answer = None
+if "TEST_DEPENDANT" in os.environ:
+    answer = ctypes.CDLL(os.environ["TEST_DEPENDANT"]).ask()
 print(json.dumps({
     "arguments": sys.argv[1:],
     "preload": os.environ.get("LD_PRELOAD"),
-    "switch": os.environ.get(openblas.SWITCH),
-    "in front": "libopenblas" in Path("/proc/self/maps").read_text(),
+    "loaded": sorted({line.split(None, 5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()
+                      if "libopenblas" in line}),
+    "answer": answer,
 }))
 """
 
@@ -48,79 +53,87 @@ class Launch:
     def __init__(self, folder: Path, library: str) -> None:
         self.script = folder / "program.py"
         self.script.write_text(SCRIPT)
-        self.starts = folder / "starts"
         clean = {k: v for k, v in os.environ.items() if k not in (openblas.SWITCH, "LD_PRELOAD")}
-        self.environment = clean | {
-            "TEST_PLACES": library, "TEST_STARTS": str(self.starts), "PYTHONPATH": str(ROOT),
-        }  # fmt: skip
+        self.environment = clean | {"TEST_PLACES": library, "PYTHONPATH": str(ROOT)}
         self.warnings = ""
 
-    def run(self, *arguments: str, how: tuple[str, ...] = (), **environment: str) -> dict[str, Any]:
-        self.starts.write_text("")
+    def run(self, *arguments: str, **environment: str) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, *(how or (str(self.script),)), *arguments],
+            [sys.executable, str(self.script), *arguments],
             env=self.environment | environment, cwd=self.script.parent, capture_output=True, text=True,
             check=True,
         )  # fmt: skip
         self.warnings = done.stderr
         return json.loads(done.stdout)  # type: ignore[no-any-return]
 
-    @property
-    def count(self) -> int:
-        return len(self.starts.read_text().splitlines())
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    return a_library(tmp_path)
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Launch:
-    return Launch(tmp_path, str(a_library(tmp_path)))
+def launch(tmp_path: Path, library: Path) -> Launch:
+    return Launch(tmp_path, str(library))
 
 
 @linux
-@pytest.mark.parametrize("how", [(), ("-m", "program"), ("-X", "dev", "program.py")])
-def test_it_starts_itself_once_more_the_way_it_was_started(launch: Launch, how: tuple[str, ...]) -> None:
-    told = launch.run("chat", "--prompt", "two words", how=how)
-    assert launch.count == 2
-    assert told["in front"] is True
+def test_it_is_loaded_and_nothing_else_changes(launch: Launch, library: Path) -> None:
+    told = launch.run("chat", "--prompt", "two words")
+    assert told["loaded"] == [str(library)]
     assert told["arguments"] == ["chat", "--prompt", "two words"]
+    assert told["preload"] is None
     assert launch.warnings == ""
 
 
 @linux
-def test_programs_it_starts_inherit_neither(launch: Launch) -> None:
-    told = launch.run()
-    assert told["preload"] is None
-    assert told["switch"] is None
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
+def test_it_answers_before_what_a_library_brings_along(tmp_path: Path) -> None:
+    """As MLX's library does: linked against a slow implementation of what OpenBLAS has too."""
+
+    def compiled(name: str, source: str, *more: str) -> Path:
+        code, made = tmp_path / f"{name}.c", tmp_path / name
+        code.write_text(source)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(made), str(code), *more], check=True)
+        return made
+
+    slow = compiled("libslow.so", "int which(void) { return 1; }")
+    asking = compiled(
+        "libasking.so", "int which(void); int ask(void) { return which(); }", str(slow), "-Wl,-rpath,$ORIGIN"
+    )
+    fast = compiled("libopenblas.so.0", "int which(void) { return 2; }")
+    launch = Launch(tmp_path, str(fast))
+    assert launch.run(TEST_DEPENDANT=str(asking))["answer"] == 2
+    assert launch.run(TEST_DEPENDANT=str(asking), **{openblas.SWITCH: "off"})["answer"] == 1
 
 
 @linux
-def test_what_was_preloaded_before_stays(launch: Launch, tmp_path: Path) -> None:
-    other = tmp_path / "libother.so"
-    other.write_bytes(a_library(tmp_path).read_bytes())
-    told = launch.run(LD_PRELOAD=str(other))
-    assert launch.count == 2
-    assert told["preload"] == str(other)
+def test_the_packaged_app_s_own_comes_first(launch: Launch, tmp_path: Path) -> None:
+    packed = tmp_path / "app [1]"
+    packed.mkdir()
+    own = a_library(packed)
+    assert launch.run(TEST_PACKED=str(packed))["loaded"] == [str(own)]
 
 
 @linux
 def test_the_switch_leaves_everything_as_it_is(launch: Launch) -> None:
-    told = launch.run(**{openblas.SWITCH: "off"})
-    assert launch.count == 1
-    assert told["in front"] is False
+    assert launch.run(**{openblas.SWITCH: "off"})["loaded"] == []
 
 
 @linux
 def test_the_flag_leaves_everything_and_is_taken_away(launch: Launch) -> None:
     told = launch.run("chat", openblas.FLAG, "--json")
-    assert launch.count == 1
-    assert told["in front"] is False
+    assert told["loaded"] == []
     assert told["arguments"] == ["chat", "--json"]
 
 
 @linux
 def test_a_person_s_own_openblas_is_not_replaced(launch: Launch, tmp_path: Path) -> None:
-    own = str(tmp_path / "libopenblas.so.0")
+    folder = tmp_path / "own"
+    folder.mkdir()
+    own = str(a_library(folder))
     told = launch.run(LD_PRELOAD=own)
-    assert launch.count == 1
+    assert told["loaded"] == [own]
     assert told["preload"] == own
 
 
@@ -128,9 +141,17 @@ def test_a_person_s_own_openblas_is_not_replaced(launch: Launch, tmp_path: Path)
 def test_without_openblas_one_line_says_how_to_get_it(tmp_path: Path) -> None:
     launch = Launch(tmp_path, str(tmp_path / "nowhere" / "libopenblas.so.0"))
     told = launch.run("methods")
-    assert launch.count == 1
     assert told["arguments"] == ["methods"]
     assert launch.warnings == openblas.HINT + "\n"
+
+
+@linux
+def test_a_broken_one_is_said_and_nothing_stops(tmp_path: Path) -> None:
+    broken = tmp_path / "libopenblas.so.0"
+    broken.write_bytes(b"no library")
+    launch = Launch(tmp_path, str(broken))
+    assert launch.run()["loaded"] == []
+    assert launch.warnings.startswith("OpenBLAS can't be used (")
 
 
 def test_the_hint_names_the_package_and_the_way_to_hide_it() -> None:
@@ -143,6 +164,6 @@ def test_other_systems_are_left_alone(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.delenv(openblas.SWITCH, raising=False)
-    monkeypatch.setattr(os, "execve", lambda *_: pytest.fail("started again"))
+    monkeypatch.setattr(openblas, "find_openblas", lambda: pytest.fail("looked for"))
     openblas.ensure_openblas()
     assert capfd.readouterr() == ("", "")
