@@ -1,4 +1,4 @@
-"""Command line: chat, measure, serve, models, methods, import."""
+"""Command line: chat, measure, serve, models, methods, download, import."""
 
 import argparse
 import json
@@ -92,6 +92,16 @@ def _parser() -> argparse.ArgumentParser:
     known = commands.add_parser("methods", parents=[common], help="list the caches and their parameters")
     known.set_defaults(run=_methods)
 
+    fetching = commands.add_parser(
+        "download", parents=[common],
+        help="fetch a model from the Hugging Face Hub, or go on with one that was stopped",
+    )  # fmt: skip
+    fetching.add_argument("name", metavar="OWNER/NAME", help="the repository, or the address of its page")
+    fetching.add_argument(
+        "--forget", action="store_true", help="remove what has come of it instead; a whole model stays"
+    )
+    fetching.set_defaults(run=_download)
+
     importing = commands.add_parser(
         "import", parents=[common], help="convert a .gguf file into a model folder"
     )
@@ -143,6 +153,19 @@ def _described(declared: type[KVCacheConfig]) -> dict[str, Any]:
             for spec in declared.fields()
         ],
     }  # fmt: skip
+
+
+def _download(options: argparse.Namespace) -> int:
+    from .models.hub import download, forget
+
+    if options.forget:
+        forget(options.name)
+        print(json.dumps({"folder": None}) if options.json else "Nothing of it is kept.")
+        return 0
+    with progress_bar(options.json) as progress:
+        folder = download(options.name, progress)
+    print(json.dumps({"folder": str(folder)}) if options.json else f"Downloaded into {folder}")
+    return 0
 
 
 def _import(options: argparse.Namespace) -> int:

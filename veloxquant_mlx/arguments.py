@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from . import paths
 from .config import DEFAULT_METHOD
 from .progress import Progress, silent
 
@@ -14,7 +15,10 @@ from .progress import Progress, silent
 def add_model(parser: argparse.ArgumentParser) -> None:
     """``--model``."""
     parser.add_argument(
-        "--model", default="starter", metavar="M", help="a model folder, or 'starter' (fetched once)"
+        "--model",
+        default="starter",
+        metavar="M",
+        help="a model folder, the OWNER/NAME of a downloaded one, or 'starter' (fetched once)",
     )
 
 
@@ -59,7 +63,9 @@ def resolve_model(name: str, progress: Progress) -> Path:
         from .models.starter import starter_model
 
         return starter_model(progress)
-    return Path(name).expanduser()
+    path = Path(name).expanduser()
+    own = paths.models_dir() / path
+    return own if not path.exists() and own.is_dir() else path
 
 
 @contextmanager

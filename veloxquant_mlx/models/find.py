@@ -21,7 +21,7 @@ def find_models(extra: Sequence[Path] = ()) -> list[ModelInfo]:
     listed with its ``problem``. Never raises for what it finds on disk.
     """
     places = [
-        *((path, "this app", None) for path in _below(paths.models_dir(), 1)),
+        *((path, "this app", _own_name(path)) for path in _below(paths.models_dir(), 2)),
         *((path, "opened", None) for given in extra for path in _opened(Path(given).expanduser())),
         *((path, "Hugging Face cache", name) for path, name in _hub()),
         *((path, "LM Studio", None) for folder in _lm_studio() for path in _below(folder, _DEEPEST)),
@@ -33,6 +33,12 @@ def find_models(extra: Sequence[Path] = ()) -> list[ModelInfo]:
         if absolute not in found:
             found[absolute] = look(absolute, source, name)
     return list(found.values())
+
+
+def _own_name(path: Path) -> str | None:
+    """A downloaded model keeps its owner's name in front."""
+    inside = path.relative_to(paths.models_dir())
+    return inside.as_posix() if len(inside.parts) > 1 and path.suffix != ".gguf" else None
 
 
 def hub_folder() -> Path:

@@ -4,7 +4,6 @@ import gc
 import hashlib
 import json
 import logging
-import os
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,11 +98,9 @@ def _load(info: ModelInfo, report: Progress) -> LoadedModel:
 
 def _offline_library() -> Any:
     """mlx_lm.utils, with the hub client beneath it told to stay offline."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    os.environ["TRANSFORMERS_OFFLINE"] = "1"
-    # For the case that something imported the client before: it reads the variable only once.
     from huggingface_hub import constants
 
+    # Not by the environment: a download that the person asks for in another process would inherit it.
     constants.HF_HUB_OFFLINE = True
     from mlx_lm import utils
 
