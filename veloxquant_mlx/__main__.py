@@ -117,7 +117,8 @@ def _models(options: argparse.Namespace) -> int:
 
     found = find_models(options.folders)
     if options.json:
-        print(json.dumps([asdict(model) for model in found], indent=2, default=str))
+        told = [{k: v for k, v in asdict(model).items() if k not in ("layout", "body")} for model in found]
+        print(json.dumps(told, indent=2, default=str))
     elif found:
         print(model_table(found))
     else:

@@ -45,6 +45,12 @@ class SlotShape:
     key_dim: int
     value_dim: int
     batch: int = 1
+    width: int = 2
+    """Bytes of one number of the model's own rows: 4 where it computes in float32."""
+
+    def at(self, width: int) -> "SlotShape":
+        """The same rows in another precision of the model."""
+        return dataclasses.replace(self, width=width)
 
 
 @dataclass(frozen=True)

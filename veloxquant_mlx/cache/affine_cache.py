@@ -43,12 +43,12 @@ class AffineConfig(KVCacheConfig):
         return AffineKVCache(slot, group_size=self.affine_group_size, bits=self.affine_bits)
 
     def predict(self, tokens: int, shape: SlotShape) -> ByteCount:
-        """Bytes in closed form, parameters at 16 bits; a model that computes in float32 doubles them."""
+        """Bytes in closed form, parameters in the model's own precision."""
         rows = tokens * shape.batch * shape.heads
         dims = (shape.key_dim, shape.value_dim)
         return ByteCount(
             codes=sum(rows * packed_bytes(dim, self.affine_bits) for dim in dims),
-            parameters=sum(rows * -(-dim // self.affine_group_size) * 4 for dim in dims),
+            parameters=sum(rows * -(-dim // self.affine_group_size) * 2 * shape.width for dim in dims),
         )
 
 

@@ -25,8 +25,9 @@ class PlainConfig(KVCacheConfig):
         return PlainKVCache()
 
     def predict(self, tokens: int, shape: SlotShape) -> ByteCount:
-        """Bytes at 16 bits; a model that computes in float32 takes twice as much."""
-        return ByteCount(exact=2 * tokens * shape.batch * shape.heads * (shape.key_dim + shape.value_dim))
+        """Bytes in the model's own precision."""
+        row = shape.width * shape.batch * shape.heads * (shape.key_dim + shape.value_dim)
+        return ByteCount(exact=tokens * row)
 
 
 class PlainKVCache(AppendedSlot, KVCache):

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
+from ..layout import Body, Layout
 from .gguf_config import check_supported, make_config
 from .gguf_header import read_header
-from .slots import Slots, count_slots
+from .slots import read_layout
 from .weights import count_parameters, read_weights
 
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tiktoken.model")
@@ -44,6 +45,9 @@ class ModelInfo:
     key_dim: int | None = None
     """Channels of one cached key row."""
     value_dim: int | None = None
+    layout: Layout | None = None
+    """Its cache slots, and how each grows."""
+    body: Body | None = None
     problem: str | None = None
     """Why it can't be used, in one sentence."""
 
@@ -104,8 +108,7 @@ def _folder(base: ModelInfo) -> ModelInfo:
     size = sum(tensor.size for tensor in tensors)
     parameters = count_parameters(tensors, config)
     _check_tokenizer(base.path)
-    slots = count_slots(config)
-    return _filled(base, config, slots, parameters, size)
+    return _filled(base, config, read_layout(config), parameters, size)
 
 
 def _gguf(base: ModelInfo) -> ModelInfo:
@@ -115,25 +118,39 @@ def _gguf(base: ModelInfo) -> ModelInfo:
     # Rotary factors and end tokens change none of the numbers described here.
     config = make_config(header, None, [0])
     parameters = sum(_product(tensor.shape) for tensor in header.tensors)
-    return _filled(base, config, count_slots(config), parameters, sum(t.size or 0 for t in header.tensors))
+    return _filled(base, config, read_layout(config), parameters, sum(t.size or 0 for t in header.tensors))
 
 
 def _filled(
-    base: ModelInfo, config: Mapping[str, Any], slots: Slots, parameters: int, size: int
+    base: ModelInfo, config: Mapping[str, Any], layout: Layout, parameters: int, size: int
 ) -> ModelInfo:
-    heads, key_dim, value_dim = cache_shape(config) if slots.kv else (None, None, None)
+    heads, key_dim, value_dim = cache_shape(config) if layout.kv else (None, None, None)
     return replace(
         base,
         parameters=parameters or None,
         weight_bits=round(size * 8 / parameters, 2) if parameters else None,
         size_bytes=size,
         context=next((n for key in _CONTEXT_KEYS if (n := _whole(config, key)) is not None), None),
-        slots=slots.total,
-        kv_slots=slots.kv,
+        slots=layout.total,
+        kv_slots=layout.kv,
         heads=heads,
         key_dim=key_dim,
         value_dim=value_dim,
+        layout=layout,
+        body=_body(config),
     )
+
+
+def _body(config: Mapping[str, Any]) -> Body | None:
+    """The widths that decide what a running pass takes, where the configuration tells."""
+    hidden = _whole(config, "hidden_size") or _whole(config, "n_embd") or _whole(config, "hidden_dim")
+    queries = _whole(config, "num_attention_heads") or _whole(config, "n_head") or _whole(config, "num_heads")
+    if hidden is None or queries is None:
+        return None
+    dense = _whole(config, "intermediate_size") or 4 * hidden
+    experts = _whole(config, "num_experts_per_tok") or 1
+    sparse = (_whole(config, "moe_intermediate_size") or 0) * experts
+    return Body(hidden, max(dense, sparse), queries, _whole(config, "vocab_size") or 0)
 
 
 def cache_shape(config: Mapping[str, Any]) -> tuple[int | None, int | None, int | None]:

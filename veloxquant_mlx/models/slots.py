@@ -1,6 +1,5 @@
 """The cache slots a model would make, found by building its class without a single weight."""
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from contextlib import redirect_stdout
@@ -9,29 +8,21 @@ from io import StringIO
 from typing import Any
 
 from ..errors import ModelError
+from ..layout import Layout
 
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_]+\Z")
 _MOST_LAYERS = 1000
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Slots:
-    """How many cache slots a model has."""
-
-    total: int
-    kv: int
-    """Slots that hold a plain KV cache, by itself or beside a recurrent state."""
-
-
-def count_slots(config: Mapping[str, Any]) -> Slots:
+def read_layout(config: Mapping[str, Any]) -> Layout:
     """Build the model of ``config`` lazily (no array is evaluated) and look at its cache list.
 
     Imports mlx_lm. Raises ModelError when mlx_lm doesn't know the model or can't build it.
     """
-    from mlx_lm.models.cache import make_prompt_cache
+    import mlx.core as mx
     from mlx_lm.utils import _get_classes
 
-    from ..builder import plain_slots
+    from ..builder import layout_of
 
     kind = config.get("model_type")
     if not isinstance(kind, str) or not _MODULE_NAME.match(kind.replace("-", "_")):
@@ -51,7 +42,9 @@ def count_slots(config: Mapping[str, Any]) -> Slots:
         ) from error
     try:
         model = model_class(args_class.from_dict(dict(config)))
-        return Slots(len(make_prompt_cache(model)), plain_slots(model))
+        # A state that stays in float32 whatever the model computes in is told by its type.
+        model.set_dtype(mx.bfloat16)
+        return layout_of(model)
     except Exception as error:
         # Whatever a model's constructor makes of a wrong configuration, it comes out as one sentence.
         raise ModelError(

@@ -4,23 +4,24 @@ import pytest
 
 from tests.tiny import tiny_config
 from veloxquant_mlx.errors import ModelError
-from veloxquant_mlx.models.slots import Slots, count_slots
+from veloxquant_mlx.models.slots import read_layout
 
 
 @pytest.mark.parametrize(
     ("family", "slots"),
     [
-        ("llama", Slots(3, 3)),
-        ("gemma3", Slots(3, 1)),
-        ("gemma3n", Slots(2, 1)),
-        ("falcon_h1", Slots(2, 2)),
-        ("baichuan_m1", Slots(2, 1)),
-        ("deepseek_v32", Slots(2, 0)),
-        ("mamba2", Slots(2, 0)),
+        ("llama", (3, 3)),
+        ("gemma3", (3, 1)),
+        ("gemma3n", (2, 1)),
+        ("falcon_h1", (2, 2)),
+        ("baichuan_m1", (2, 1)),
+        ("deepseek_v32", (2, 0)),
+        ("mamba2", (2, 0)),
     ],
 )
-def test_slots_are_counted_without_weights(family: str, slots: Slots) -> None:
-    assert count_slots(tiny_config(family)) == slots
+def test_slots_are_counted_without_weights(family: str, slots: tuple[int, int]) -> None:
+    layout = read_layout(tiny_config(family))
+    assert (layout.total, layout.kv) == slots
 
 
 def test_a_model_file_that_ends_the_program_is_only_a_model_that_cannot_be_used(
@@ -32,5 +33,5 @@ def test_a_model_file_that_ends_the_program_is_only_a_model_that_cannot_be_used(
 
     monkeypatch.setattr("mlx_lm.utils._get_classes", leave)
     with pytest.raises(ModelError, match="Models of type 'llama' are not supported"):
-        count_slots(tiny_config("llama"))
+        read_layout(tiny_config("llama"))
     assert capsys.readouterr().out == ""
