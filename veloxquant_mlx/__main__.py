@@ -1,4 +1,4 @@
-"""Command line: chat, measure, serve, models, methods, download, import."""
+"""Command line: chat, measure, plan, serve, models, methods, download, import."""
 
 import argparse
 import json
@@ -17,6 +17,7 @@ from .config import KVCacheConfig, methods
 from .errors import Cancelled, VeloxQuantError
 from .measure_command import add_measure
 from .openblas import ensure_openblas
+from .plan_command import add_plan
 from .serve_command import add_serve
 
 
@@ -83,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_chat(commands, common)
     add_measure(commands, common)
+    add_plan(commands, common)
     add_serve(commands, common)
 
     found = commands.add_parser("models", parents=[common], help="list the models on this computer")

@@ -14,13 +14,11 @@ from .cache.slot import snapshot
 from .errors import VeloxQuantError
 from .pieces import Pieces
 from .sampling import Sampling
-from .steps import FinishedStep, PrefillStep, Step, TokenStep
+from .steps import PREFILL_BLOCK, FinishedStep, PrefillStep, Step, TokenStep
 from .telemetry import CacheSnapshot
 
 Stop = Callable[[], bool]
 
-PREFILL_BLOCK = 256
-"""Prompt tokens per forward pass."""
 GREEDY = Sampling()
 REPETITION_TOKENS = 64
 """How far back a repetition is one, tokens of the reply."""

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from .telemetry import CacheSnapshot
 
+PREFILL_BLOCK = 256
+"""Prompt tokens of one forward pass."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:

@@ -13,7 +13,7 @@ from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import Cancelled, StorageError, VeloxQuantError
-from veloxquant_mlx.generation import GREEDY, PREFILL_BLOCK, Stop, never, prefill
+from veloxquant_mlx.generation import GREEDY, Stop, never, prefill
 from veloxquant_mlx.live import LiveCache, live_for
 from veloxquant_mlx.models.find import ModelInfo, describe
 from veloxquant_mlx.models.load import LoadedModel, load_model, release_memory
@@ -21,7 +21,7 @@ from veloxquant_mlx.pieces import Pieces
 from veloxquant_mlx.progress import Progress, silent
 from veloxquant_mlx.prompt import SystemManner, encode_text, encode_within, system_manner
 from veloxquant_mlx.sampling import Sampling
-from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Step, TokenStep
+from veloxquant_mlx.steps import PREFILL_BLOCK, FinishedStep, Plan, PrefillStep, Step, TokenStep
 from veloxquant_mlx.telemetry import CacheSnapshot
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import psutil
 from ..errors import ModelError
 from .disk import readable
 
-_MARGIN = 768 << 20
+MARGIN = 768 << 20
 """Left to the cache, the activations and everything else on the machine, bytes."""
 
 
@@ -40,9 +40,9 @@ def choose(model: Any, parameters: int, stored: int) -> Compute:
     if mx.default_device() == mx.gpu and mx.metal.is_available():
         return Compute(f"Metal {_float_name(model)}", unpack=False, widen=False)
     free = free_memory()
-    if parameters * 4 + _MARGIN <= free:
+    if parameters * 4 + MARGIN <= free:
         return Compute("CPU float32", unpack=True, widen=True)
-    if stored + _MARGIN > free:
+    if stored + MARGIN > free:
         raise ModelError(
             f"This model takes {readable(stored)} and {readable(free)} of memory are free: close other "
             "programs or choose a smaller model."
@@ -72,13 +72,7 @@ def _is_quantized(model: Any) -> bool:
 
 
 def _float_name(model: Any) -> str:
-    """Type of the unpacked arrays, by far most often the type activations have."""
-    import mlx.core as mx
-    from mlx.utils import tree_flatten
+    """Name of the type most arrays of the model have."""
+    from ..shapes import common_float
 
-    names = [
-        str(array.dtype).rpartition(".")[2]
-        for _, array in tree_flatten(model.parameters())
-        if mx.issubdtype(array.dtype, mx.floating)
-    ]
-    return max(set(names), key=names.count) if names else "float32"
+    return str(common_float(model) or "float32").rpartition(".")[2]

@@ -64,7 +64,7 @@ def test_packed_where_memory_is_short(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = tiny_folder(tmp_path / "m", bits=4)
     unpacked = load_model(folder)
     parameters = unpacked.info.parameters or 0
-    monkeypatch.setattr(compute, "free_memory", lambda: parameters * 4 + compute._MARGIN - 1)
+    monkeypatch.setattr(compute, "free_memory", lambda: parameters * 4 + compute.MARGIN - 1)
     packed = load_model(folder)
     assert "stay packed" in packed.compute
     assert type(packed.model.model.layers[0].mlp.up_proj) is nn.QuantizedLinear
