@@ -1,5 +1,6 @@
 """Attention straight on packed codes: by mlx's quantized kernels, or by plain products on a CPU."""
 
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import mlx.core as mx
@@ -9,6 +10,10 @@ from ..quantizers.skvq import Window
 
 _FEW = 48
 """Query rows up to which it costs less to apply windows to the products than to the rows themselves."""
+_SMALL_PRODUCT = 1_000_000
+"""Multiplications up to which OpenBLAS has a kernel without packing, twice as fast for a few query rows."""
+_SHORTEST_PART = 16
+"""Rows below which the calls of many small products would cost more than they save."""
 
 
 def on_cpu() -> bool:
@@ -94,7 +99,7 @@ class LaneReader(NamedTuple):
         if self._few(queries):
             lo, scale = (part.swapaxes(-1, -2) for part in self.window)  # [B, H, 1, n]
             # BLAS takes less than half the time with the few columns on the right.
-            products = self._numbers() @ mx.contiguous(in_lanes.swapaxes(-1, -2))
+            products = in_parts(self._numbers(), mx.contiguous(in_lanes.swapaxes(-1, -2)))
             found = mx.addmm(products.swapaxes(-1, -2) * scale, queries.sum(axis=-1, keepdims=True), lo)
         else:
             found = in_lanes @ self._rows().swapaxes(-1, -2)
@@ -107,7 +112,9 @@ class LaneReader(NamedTuple):
             lo, scale = self.window  # [B, H, n, 1]
             # Summed by mlx: BLAS's product of two vectors depends in its last bit on where they lie.
             shift = (weights * lo.swapaxes(-1, -2)).sum(axis=-1, keepdims=True)
-            found = mx.addmm(shift, (weights * scale.swapaxes(-1, -2)) @ self._numbers(), back)
+            scaled = mx.expand_dims(weights * scale.swapaxes(-1, -2), 2)
+            by_lane = summed_in_parts(scaled, self.lanes.planes(self.codes))  # [B, H, L, R, bytes]
+            found = mx.addmm(shift, mx.flatten(by_lane.swapaxes(2, 3), 3), back)
         else:
             found = self._joined(self._by_group(weights @ self._rows()) @ back)
         return found if self.mean is None else found + weights.sum(axis=-1, keepdims=True) * self.mean
@@ -137,3 +144,28 @@ class LaneReader(NamedTuple):
         if self._groups > 1:
             lo, scale = lo[..., None], scale[..., None]
         return self._joined(self.lanes.numbers(self._by_group(self.codes)) * scale + lo * self.lanes.ones)
+
+
+def in_parts(rows: mx.array, columns: mx.array) -> mx.array:
+    """Rows [..., n, P] times a few columns [..., P, R], in parts that are small products for BLAS."""
+    parts = _parts(rows.shape[-2], rows.shape[-1] * columns.shape[-1])
+    if parts == 1:
+        return rows @ columns
+    return mx.flatten(mx.unflatten(rows, -2, (parts, -1)) @ mx.expand_dims(columns, -3), -3, -2)
+
+
+def summed_in_parts(weights: mx.array, rows: mx.array) -> mx.array:
+    """Weights [..., R, n] of a few sums times rows [..., n, P], in parts that are small products for BLAS."""
+    parts = _parts(rows.shape[-2], rows.shape[-1] * weights.shape[-2])
+    if parts == 1:
+        return weights @ rows
+    by_part = mx.unflatten(weights, -1, (parts, -1)).swapaxes(-3, -2)
+    return (by_part @ mx.unflatten(rows, -2, (parts, -1))).sum(axis=-3)
+
+
+@lru_cache(maxsize=1024)
+def _parts(rows: int, width: int) -> int:
+    """The fewest equal parts of so many rows that are small products, 1 where there are none."""
+    fewest = max(1, -(-rows * width // _SMALL_PRODUCT))
+    ends = range(fewest, rows // _SHORTEST_PART + 1)
+    return next((parts for parts in ends if rows % parts == 0), 1)

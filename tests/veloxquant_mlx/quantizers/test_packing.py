@@ -56,6 +56,15 @@ def test_codes_are_weighted_sums_of_masked_bytes(bits: int, count: int, seed: in
     assert mx.array_equal(found.matrix @ found.ones, mx.ones(count)).item()
 
 
+@given(bits=widths, count=st.integers(1, 70), rows=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_planes_are_the_same_numbers_lane_by_lane(bits: int, count: int, rows: int, seed: int) -> None:
+    stream = pack(_codes(seed, (2, rows, count), bits), bits)
+    found = lanes(bits, count)
+    by_row = mx.unflatten(found.numbers(stream), -1, found.masks.shape)
+    assert mx.array_equal(found.planes(stream), by_row.swapaxes(-3, -2)).item()
+
+
 @pytest.mark.parametrize("bits", [1, 2, 3, 4, 5, 6, 8])
 @pytest.mark.parametrize("group", [32, 64, 128])
 def test_mlx_reads_our_stream(bits: int, group: int) -> None:
