@@ -18,6 +18,7 @@ from .steps import PREFILL_BLOCK, FinishedStep, PrefillStep, Step, TokenStep
 from .telemetry import CacheSnapshot
 
 Stop = Callable[[], bool]
+Keep = Callable[[mx.array], None]
 
 GREEDY = Sampling()
 REPETITION_TOKENS = 64
@@ -43,6 +44,7 @@ def generate(
     prefill_block: int = PREFILL_BLOCK,
     pauses: Collection[int] = (),
     stop: Stop = never,
+    keep: Keep | None = None,
 ) -> Iterator[Step]:
     """Feed ``tokens`` to the model and yield what happens, one step at a time.
 
@@ -58,6 +60,8 @@ def generate(
         prefill_block: prompt tokens per forward pass; ``stop`` is looked at between passes.
         pauses: counts of ``tokens`` after which a block ends, for whoever wants to mark the cache there.
         stop: looked at between blocks and tokens.
+        keep: called with every written token's log-probabilities [V], float16, before penalties: the
+            distribution it was really chosen from.
 
     Yields PrefillStep after each block, TokenStep per token, and FinishedStep last, also when stopped.
     Afterwards the cache holds ``tokens`` and every yielded token (FinishedStep.tokens).
@@ -85,6 +89,7 @@ def generate(
             "The conversation fills the model's context; start a new chat or shorten the prompt."
         )
     sampler = _Sampler(sampling)
+    recorder = None if keep is None else _Recorder(keep)
     entered = list(tokens[run.read :])
     steps = generate_step(
         mx.array(entered),
@@ -92,7 +97,7 @@ def generate(
         prompt_cache=cache,
         max_tokens=room,
         sampler=sampler,
-        logits_processors=_penalties(sampling),
+        logits_processors=[*([] if recorder is None else [recorder]), *_penalties(sampling)],
     )
     ended = None
     # Closed on this thread whatever happens: the library's generator holds one of its streams.
@@ -102,6 +107,8 @@ def generate(
                 raise VeloxQuantError(
                     "The model answered with NaN: its weights are damaged or overflow; try another copy."
                 )
+            if recorder is not None:
+                recorder.take()
             text = run.take(token)
             ended = "stop" if token in tokenizer.eos_token_ids else "stopped" if stop() else None
             entered.append(token)
@@ -233,9 +240,33 @@ class _Sampler:
         return bool(self._broken.popleft().item())
 
 
-def _penalties(sampling: Sampling) -> list[Any] | None:
+class _Recorder:
+    """A processor that leaves the logits as they are and keeps the distribution they stand for.
+
+    Like the sampler's check, the row is evaluated beside its token: asked for later, it would wait for the
+    step that is on its way by then. The row of a step whose token is never taken is dropped.
+    """
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+        self._rows: deque[mx.array] = deque()
+
+    def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        wide = logits[0].astype(mx.float32)
+        # Log-probabilities lose less in 16 bits than logits: what is likely lies close to 0.
+        row = (wide - mx.logsumexp(wide)).astype(mx.float16)
+        mx.async_eval(row)
+        self._rows.append(row)
+        return logits
+
+    def take(self) -> None:
+        """Hand on the row of the oldest token not taken yet."""
+        self._keep(self._rows.popleft())
+
+
+def _penalties(sampling: Sampling) -> list[Any]:
     if sampling.repetition_penalty == 1.0:
-        return None
+        return []
     return list(
         make_logits_processors(
             repetition_penalty=sampling.repetition_penalty, repetition_context_size=REPETITION_TOKENS

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import mlx.core as mx
 
@@ -23,6 +23,9 @@ from veloxquant_mlx.prompt import SystemManner, encode_text, encode_within, syst
 from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import PREFILL_BLOCK, FinishedStep, Plan, PrefillStep, Step, TokenStep
 from veloxquant_mlx.telemetry import CacheSnapshot
+
+if TYPE_CHECKING:
+    from studio.core.comparing import Listener
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +70,8 @@ class Session:
         self.messages: list[Message] = []
         self.finished: FinishedStep | None = None
         """The end of the last reply, with its figures."""
+        self.listener: Listener | None = None
+        """Hears every reply, for whoever compares it afterwards."""
         self._live: LiveCache | None = None
         self._known: list[int] = []
         """Tokens of this chat that were read last, whether their cache is still there or not."""
@@ -115,7 +120,12 @@ class Session:
     @property
     def held(self) -> int:
         """Tokens of the conversation that the cache holds; 0 where the next reply reads all of it anyway."""
-        return len(self._live.held or ()) if self._live is not None else 0
+        return len(self.tokens)
+
+    @property
+    def tokens(self) -> list[int]:
+        """Those that the cache holds."""
+        return list(self._live.held or ()) if self._live is not None else []
 
     def reread(self, config: KVCacheConfig, *, stop: Stop = never) -> Iterator[PrefillStep]:
         """Read the tokens that the cache holds once more, through a fresh cache of ``config``.
@@ -124,7 +134,7 @@ class Session:
         are in memory, so that stopping (Cancelled) and failing leave everything as it was.
         """
         loaded = self._require_model()
-        tokens = list(self._live.held or ()) if self._live is not None else []
+        tokens = self.tokens
         fresh = LiveCache(KVCacheBuilder.for_model(loaded.model, config))
         try:
             wanted = fresh.begin(len(tokens) + 1, self._live.turns if self._live is not None else ())
@@ -176,6 +186,8 @@ class Session:
         self.messages = []
         self.finished = None
         self._known = []
+        if self.listener is not None:
+            self.listener.forget()
         self._drop_cache()
 
     def reply(
@@ -246,6 +258,7 @@ class Session:
         goes_on = asked[-1].content if asked[-1].role == "assistant" else ""
         text = ""
         whole = False
+        keep = self.listener.begin(len(goes_on)) if self.listener is not None else None
         try:
             live, reuse = live_for(
                 tokens, self._live, self._known, lambda: KVCacheBuilder.for_model(loaded.model, self.config)
@@ -254,14 +267,18 @@ class Session:
             for step in live.steps(
                 loaded.model, loaded.tokenizer, tokens, reuse,
                 max_tokens=max_tokens, sampling=sampling, context=loaded.context, stop=stop,
-                written=encode_text(loaded.tokenizer, goes_on) if goes_on else (),
+                written=encode_text(loaded.tokenizer, goes_on) if goes_on else (), keep=keep,
             ):  # fmt: skip
                 if isinstance(step, FinishedStep):
                     text, whole = step.text, live.held is not None
                     self.finished = step
                     self._known = list(live.held or ())
+                    if self.listener is not None:
+                        self.listener.end(self._known, self.config)
                 elif isinstance(step, TokenStep):
                     text += step.text
+                    if self.listener is not None:
+                        self.listener.take(step)
                 yield step
         except Exception:
             if not text:

@@ -34,6 +34,12 @@ class Settings(Declared):
         help="A chat whose cache is saved goes on without being read again. Above this the longest unused "
         "are removed; 0 saves none.",
     )  # fmt: skip
+    compare: bool = param(
+        True, label="Compare replies with the uncompressed cache",
+        help="After a reply, while nothing else is to be done, the conversation is read once more without "
+        "compression: what the cache changed is then measured and shown. It takes processor time and, for as "
+        "long, the memory of an uncompressed cache.",
+    )  # fmt: skip
     appearance: str = param(
         "system", label="Appearance", choices=("system", "light", "dark"),
         help="Light or dark, or as the system is set.",

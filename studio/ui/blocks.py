@@ -1,12 +1,16 @@
 """The pieces a reply is shown in: running text, code with a copy button, thinking that is folded."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from studio.ui import parts, words
 from studio.ui.segments import Segment, Splitter
-from studio.ui.textview import CodeView, ProseView
+from studio.ui.textview import CodeView, ProseView, TextView
+from studio.ui.token_fidelity import TintedToken
 
 
 class CodeBlock(QFrame):
@@ -115,8 +119,29 @@ class Body(QWidget):
 
     def plain(self) -> str:
         """What can be read, thinking included only where it is open."""
-        views = [piece if isinstance(piece, Prose) else piece.view for piece in self.pieces]
-        return "\n".join(view.toPlainText() for view in views)
+        return "\n".join(view.toPlainText() for view in self.views())
+
+    def views(self) -> list[TextView]:
+        """The texts of the pieces."""
+        return [piece if isinstance(piece, Prose) else piece.view for piece in self.pieces]
+
+    def set_tokens(self, tokens: Sequence[TintedToken]) -> None:
+        """Colour the tokens of the reply's text, in whichever piece they are shown; none take it away."""
+        text, at = self.text(), 0
+        for segment, view in zip(self._splitter.segments, self.views(), strict=True):
+            head = next(filter(None, map(str.strip, segment.text.split("\n"))), "")
+            begin = text.find(head, at)
+            if begin < 0:
+                continue
+            at = min(len(text), begin + len(segment.text))
+            view.tints.show(
+                text[begin:at],
+                [
+                    replace(token, begin=max(0, token.begin - begin), end=token.end - begin)
+                    for token in tokens
+                    if begin < token.end and token.begin < at
+                ],
+            )
 
     def append(self, text: str) -> None:
         """More text at the end, also of a reply that was closed."""

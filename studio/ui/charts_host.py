@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from studio.ui import parts
 from studio.ui.theme import scheme_now
+from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
@@ -36,6 +37,7 @@ class ChartsHost(QFrame):
         self._plan: Plan | None = None
         self._waiting = ""
         self._method: type[KVCacheConfig] | None = None
+        self._fidelity = Fidelity()
         self._late = False
         """Whether something came since the last drawing."""
         self._rest = QTimer(self)
@@ -71,6 +73,7 @@ class ChartsHost(QFrame):
             getattr(self.panel, told).connect(getattr(self, told))
         self.panel.set_plan(self._plan)
         self.panel.set_method(self._method)
+        self.panel.fidelity.show_fidelity(self._fidelity)
         if self._waiting:
             self.panel.set_waiting(self._waiting)
 
@@ -143,6 +146,12 @@ class ChartsHost(QFrame):
         """What other settings would take, (tokens, predicted bytes), over Memory; None drops it."""
         if self.panel is not None:
             self.panel.memory.set_ghost(points)
+
+    def set_fidelity(self, shown: Fidelity) -> None:
+        """What was compared with the uncompressed cache."""
+        self._fidelity = shown
+        if self.panel is not None:
+            self.panel.fidelity.show_fidelity(shown)
 
     def follow_palette(self) -> None:
         """Paint in the scheme of the palette."""

@@ -1,6 +1,7 @@
 """The conversation: the shown path of messages, the reply as it comes, and the box to write in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
@@ -12,6 +13,9 @@ from studio.ui.errors import Notice
 from studio.ui.message import Reply, UserMessage
 from studio.ui.prompt import PromptBox
 from veloxquant_mlx.steps import Reuse
+
+if TYPE_CHECKING:
+    from studio.core.comparing import ReplyComparison
 
 COLUMN = 720
 """Widest line of words in pixels at 100 %: longer ones are hard to read."""
@@ -47,6 +51,7 @@ class Chat(QWidget):
         self._stick = True
         self._wanted: str | None = None
         self._ready = False
+        self._compared: Mapping[int, Sequence[ReplyComparison]] = {}
 
         self.empty = EmptyState()
         self._column = QVBoxLayout()
@@ -162,6 +167,14 @@ class Chat(QWidget):
         for shown in self._shown:
             shown.set_unread_to(shown.message.id == last)
 
+    def set_comparisons(self, compared: Mapping[int, Sequence["ReplyComparison"]]) -> None:
+        """How replies stand against the uncompressed cache, by message; others say nothing of it."""
+        before, self._compared = self._compared, compared
+        for shown in self._shown:
+            id = shown.message.id
+            if isinstance(shown, Reply) and shown is not self._current and before.get(id) != compared.get(id):
+                shown.set_comparison(compared.get(id, ()))
+
     def begin(self, kind: str) -> None:
         """The last message of the path, a reply, grows from now on; ``kind`` as in Request."""
         last = self._shown[-1]
@@ -189,6 +202,7 @@ class Chat(QWidget):
         """The running reply ended; a second call does nothing."""
         if self._current is not None:
             self._current.finish(message)
+            self._current.set_comparison(self._compared.get(message.id, ()))
             self._path[-1] = message
             self._end()
 
@@ -310,6 +324,7 @@ class Chat(QWidget):
             made = Reply(message)
             made.regenerate_requested.connect(self.regenerate_requested)
             made.continue_requested.connect(self.continue_requested)
+            made.set_comparison(self._compared.get(message.id, ()))
         made.version_chosen.connect(self.version_chosen)
         made.link_clicked.connect(self.link_clicked)
         place = len(self._shown) if at is None else at

@@ -21,6 +21,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread, Signal, Slot
 from studio.core.conversation import Figures
 from studio.core.messages import Journal, StoreError
 from studio.core.request import Request
+from studio.ui.comparer import Comparer
 from studio.ui.keeper import CacheKeeper
 from veloxquant_mlx.errors import Cancelled, VeloxQuantError
 from veloxquant_mlx.progress import Progress
@@ -70,6 +71,10 @@ class Events(QObject):
     """FinishedStep."""
     failed = Signal(str, str, str)
     """Where (models, chat, cache, export), one sentence, details."""
+    comparing = Signal(object)
+    """How far the conversation is read through the uncompressed cache, a ReplayStep; None when it ended."""
+    compared = Signal(object)
+    """Comparison: what the uncompressed cache would have said."""
     exported = Signal(str)
     """Path of the report."""
     cancelled = Signal(str)
@@ -90,6 +95,10 @@ class _Worker(Events):
         self._keeper = CacheKeeper(self)
         self._keeper.noted.connect(self.noted)
         self._keeper.told.connect(self.caches_told)
+        self._comparer = Comparer(self)
+        self._comparer.progress.connect(self.comparing)
+        self._comparer.done.connect(self.compared)
+        self._comparer.noted.connect(self.noted)
 
     @Slot()
     def prepare(self) -> None:
@@ -100,6 +109,7 @@ class _Worker(Events):
 
             known = methods()
             self._session = Session(KVCacheConfig(DEFAULT_METHOD))
+            self._comparer.hear(self._session)
             self.methods_ready.emit(known)
         self.state_changed.emit("idle")
 
@@ -142,7 +152,7 @@ class _Worker(Events):
 
     @Slot()
     def unload(self) -> None:
-        with self._edge("models", "unloading the model"):
+        with self._edge("models", "unloading the model"), self._comparer.pausing():
             self._keeper.save()
             self._ready().unload()
             self.unloaded.emit()
@@ -150,7 +160,7 @@ class _Worker(Events):
     @Slot(object, object)
     def configure(self, config: Any, stop: threading.Event) -> None:
         rereads = False
-        with self._edge("cache", "applying the cache setting"):
+        with self._edge("cache", "applying the cache setting"), self._comparer.pausing():
             session = self._ready()
             rereads = bool(session.held) and config != session.config
             if rereads:
@@ -167,12 +177,15 @@ class _Worker(Events):
 
     @Slot()
     def new_chat(self) -> None:
-        with self._edge("chat", "starting a new chat"):
+        with self._edge("chat", "starting a new chat"), self._comparer.pausing():
             self._keeper.leave(self._ready())
 
     @Slot(object, object)
     def answer(self, request: Request, stop: threading.Event) -> None:
-        with self._edge("chat", "writing the reply"), _Kept(request) as kept:
+        with (
+            self._edge("chat", "writing the reply"), self._comparer.pausing(request.message),
+            _Kept(request) as kept,
+        ):  # fmt: skip
             self._keeper.enter(self._ready(), request, lambda: self.state_changed.emit("resuming"))
             steps = self._begun(request, stop)
             self.state_changed.emit("prefill")
@@ -180,6 +193,10 @@ class _Worker(Events):
             self._hand_on(steps, kept.take)
         self._keeper.grew()
         self.state_changed.emit("idle")
+
+    @Slot(bool)
+    def compare(self, on: bool) -> None:
+        self._comparer.switch(on)
 
     @Slot(object, object)
     def keep_caches(self, store: Path | None, limit: int) -> None:
@@ -202,6 +219,7 @@ class _Worker(Events):
         """Drop the model on the thread that loaded it, then end the thread."""
         with self._edge("models", "closing"):
             if self._session is not None:
+                self._comparer.stop()
                 self._keeper.save()
                 # Also files of chats that were deleted for good.
                 self._keeper.tidy()
@@ -262,7 +280,7 @@ class _Worker(Events):
             self.progress.emit(share, words)
 
         self.state_changed.emit("loading")
-        with self._edge(where, doing):
+        with self._edge(where, doing), self._comparer.pausing():
             session = self._ready()
             self._keeper.save()
             had_model = session.model is not None
@@ -367,6 +385,7 @@ class Engine(Events):
     _new_chat = Signal()
     _answer = Signal(object, object)
     _count = Signal(object, str)
+    _compare = Signal(bool)
     _keep_caches = Signal(object, object)
     _remove_caches = Signal()
     _exports = Signal()
@@ -389,7 +408,7 @@ class Engine(Events):
             (self._new_chat, worker.new_chat), (self._answer, worker.answer),
             (self._count, worker.count), (self._exports, worker.serve_exports),
             (self._keep_caches, worker.keep_caches), (self._remove_caches, worker.remove_caches),
-            (self._close, worker.close),
+            (self._compare, worker.compare), (self._close, worker.close),
         ):  # fmt: skip
             down.connect(slot)
         # Signal to signal: a plain method would be called on the worker thread, even when queued.
@@ -451,6 +470,11 @@ class Engine(Events):
     def count(self, key: object, text: str) -> None:
         """Count the tokens of a text; answered by ``counted`` where a model is loaded, else by nothing."""
         self._count.emit(key, text)
+
+    def compare(self, on: bool) -> None:
+        """Compare replies with the uncompressed cache from now on, whenever nothing else is to be done;
+        answered by ``comparing`` and ``compared``."""
+        self._compare.emit(on)
 
     def keep_caches(self, store: Path | None, limit: int) -> None:
         """Save the caches of chats beside ``store`` from now on, at most ``limit`` bytes of them all; None

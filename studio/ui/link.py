@@ -25,6 +25,8 @@ class EngineLike(Protocol):
     counted: Any
     finished: Any
     failed: Any
+    comparing: Any
+    compared: Any
     exported: Any
     cancelled: Any
     state_changed: Any
@@ -66,6 +68,9 @@ class EngineLike(Protocol):
 
     def new_chat(self) -> None:
         """Forget the conversation."""
+
+    def compare(self, on: bool) -> None:
+        """Compare replies with the uncompressed cache from now on, or don't."""
 
     def keep_caches(self, store: Path | None, limit: int) -> None:
         """Save the caches of chats beside ``store`` from now on, at most ``limit`` bytes of them."""

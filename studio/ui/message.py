@@ -1,6 +1,7 @@
 """What was said: a bubble of the person's words, and the model's text with its figures below."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent
@@ -11,7 +12,12 @@ from studio.ui import markdown, parts, words
 from studio.ui.blocks import Body
 from studio.ui.errors import Notice
 from studio.ui.textview import TextView
+from studio.ui.tints import FidelityLine
+from studio.ui.token_fidelity import summary, tinted
 from veloxquant_mlx.steps import Reuse
+
+if TYPE_CHECKING:
+    from studio.core.comparing import ReplyComparison
 
 SHOWN = 4_000
 """Characters of a message that its bubble shows; a pasted book would bury the conversation."""
@@ -154,6 +160,7 @@ class Reply(Shown):
         self.regenerate_button.clicked.connect(lambda: self.regenerate_requested.emit(self.message.id))
         self.continue_button.clicked.connect(lambda: self.continue_requested.emit(self.message.id))
         self.notice = Notice(wide=True)
+        self.fidelity = FidelityLine()
         self._foot = QWidget()
         foot = QVBoxLayout(self._foot) if parts.large_text() else QHBoxLayout(self._foot)
         parts.margins(foot, 0, 0, 0, 0, 4)
@@ -167,7 +174,7 @@ class Reply(Shown):
         foot.addLayout(row)
         column = QVBoxLayout(self)
         parts.margins(column, 0, 0, 0, 0, 4)
-        for piece in (self.body, self.status, self._foot, self.notice, self._unread):
+        for piece in (self.body, self.status, self._foot, self.fidelity, self.notice, self._unread):
             column.addWidget(piece)
         if message.text:
             self.body.append(message.text)
@@ -195,6 +202,7 @@ class Reply(Shown):
         self._foot.setVisible(not growing)
         if growing:
             self.notice.clear()
+            self.set_comparison(())
 
     def set_prefill(self, done: int, total: int, reuse: Reuse | None = None) -> None:
         """How much of the prompt was read; ``reuse`` comes once, before any of it."""
@@ -228,6 +236,12 @@ class Reply(Shown):
         self._figures.setText(f"{said[:1].upper()}{said[1:]}. {read}".rstrip() if said else "")
         self._figures.setToolTip(f"Written by {words.clean(figures.model)}" if figures.model else "")
         self.copy_button.setVisible(bool(message.text))
+
+    def set_comparison(self, compared: Sequence["ReplyComparison"]) -> None:
+        """How it stands against the uncompressed cache, part by part as it was written; none says nothing."""
+        tokens = tinted(compared)
+        self.body.set_tokens(tokens)
+        self.fidelity.show_summary(summary(compared), tokens)
 
     def can_go_on(self) -> bool:
         """False for a reply that the model itself ended, or that has no word yet."""

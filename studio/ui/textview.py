@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit
 from studio.ui import fonts, markdown, parts, words
 from studio.ui.highlight import Highlighter, knows
 from studio.ui.theme import tokens
+from studio.ui.tints import Tints
 
 SHARE = 10
 """A text that grows is laid out anew when this many times the last layout's duration has passed."""
@@ -48,6 +49,7 @@ class TextView(QTextEdit):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.viewport().setAutoFillBackground(False)
         self._pressed = QPoint()
+        self.tints = Tints(self)
         document.documentLayout().documentSizeChanged.connect(lambda _size: self._fit())
 
     def sizeHint(self) -> QSize:
@@ -79,14 +81,15 @@ class TextView(QTextEdit):
             self._follow(self.anchorAt(place))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """The address of what is under the pointer is its tooltip."""
+        """The address of what is under the pointer is its tooltip, or what is known of the token there."""
         super().mouseMoveEvent(event)
-        address = words.clean(self.anchorAt(event.position().toPoint()))
+        place = event.position().toPoint()
+        address = words.clean(self.anchorAt(place))
         self.viewport().setCursor(
             Qt.CursorShape.PointingHandCursor if address else Qt.CursorShape.IBeamCursor
         )
         # A tooltip that looks like HTML would be read as such.
-        self.viewport().setToolTip(address.replace("<", "‹")[:500])
+        self.viewport().setToolTip(address.replace("<", "‹")[:500] or self.tints.tip_at(place))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Return on a link, for the keyboard."""
@@ -168,6 +171,7 @@ class ProseView(TextView):
         finally:
             self._filling = False
         self._drawn = text
+        self.tints.again()
         self._fit()
         now = time.perf_counter()
         self._again = now + SHARE * (now - began)
@@ -206,6 +210,7 @@ class CodeView(TextView):
             new = text
         cursor.insertText(markdown.broken(words.clean(new), cursor.positionInBlock()), self._letters)
         self._shown = text
+        self.tints.again()
         self._filling = False
         self._fit()
 
@@ -213,4 +218,9 @@ class CodeView(TextView):
         """Another scheme has other colours."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and getattr(self, "_colours", None) is not None:
-            QTimer.singleShot(0, self, lambda: self._colours.dress(tokens()) if self._colours else None)
+            QTimer.singleShot(0, self, self._redress)
+
+    def _redress(self) -> None:
+        if self._colours:
+            self._colours.dress(tokens())
+        self.tints.again()

@@ -97,6 +97,14 @@ def kind_colour(kind: str, scheme: Scheme) -> QColor:
     return QColor(light if scheme == Scheme.Light else dark)
 
 
+def tint_colour(level: int, scheme: Scheme) -> QColor:
+    """The colour of a token the uncompressed cache has further down: 1 among its first choices, 2 beyond.
+
+    Amber and vermilion differ in lightness too. On paper as on a dark surface they only lie behind words.
+    """
+    return kind_colour("exact" if level == 1 else "sinks", scheme)
+
+
 def contrast(first: str, second: str) -> float:
     """Contrast ratio of two colours by the WCAG formula, 1 to 21."""
 

@@ -23,6 +23,7 @@ from studio.ui.chats_panel import ChatsPanel
 from studio.ui.conversations import Conversations
 from studio.ui.dialogs import SettingsDialog
 from studio.ui.export import ask_export
+from studio.ui.fidelity_wiring import FidelityWiring
 from studio.ui.flow import REREAD, ReplyFlow
 from studio.ui.link import EngineLike
 from studio.ui.links import ask_to_open
@@ -66,6 +67,7 @@ class MainWindow(QMainWindow):
         self.opening = Opening(self, engine, self.applying, self.models, self.chat)
         self.talk = Talk(store or Store())
         self.conversations = Conversations(self.chat, self.chats, self.flow, engine, self.talk)
+        self.fidelity = FidelityWiring(engine, self.conversations, self.charts, self.status)
         self.background = Background(self, engine, lambda: self.talk.settings)
         self.timer = QTimer(self)
         self.timer.setInterval(TICK_MS)
@@ -155,6 +157,7 @@ class MainWindow(QMainWindow):
         """Start the engine and look for models. Everything is connected by now."""
         self.engine.start()
         self._keep_caches()
+        self.fidelity.use(self.talk.settings)
         self.engine.find_models()
 
     # Commands ----------------------------------------------------------------------------------
@@ -201,6 +204,7 @@ class MainWindow(QMainWindow):
     def _use_settings(self, settings: Settings) -> None:
         before = self.talk.settings
         self.talk.set_settings(settings)
+        self.fidelity.use(settings)
         if settings.appearance != before.appearance:
             apply_appearance(settings.appearance)
         self._refresh_words()
@@ -285,6 +289,7 @@ class MainWindow(QMainWindow):
         title = self.cache.title(config)
         self.top.set_cache(title)
         self.status.set_cache(title)
+        self.fidelity.set_in_use(config)
         self._name_cache()
         self._refresh_words()
         self._ready()

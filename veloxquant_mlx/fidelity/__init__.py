@@ -1,22 +1,31 @@
 """The ruler: what a cache costs in answers, beside what it saves in memory and takes in time."""
 
 from .compare import measure
+from .kept import KeptRows
 from .limit import reverse_water_filling
 from .records import Measurement, MethodFidelity, Phase, SideFidelity, SlotFidelity, Spread
+from .replay import Replayed, ReplayStep, ReplyFidelity, Spoken, TokenFidelity, replay
 from .score import Scores
 from .text import BUNDLED, cut, read_text
 
 __all__ = [
     "BUNDLED",
+    "KeptRows",
     "Measurement",
     "MethodFidelity",
     "Phase",
+    "ReplayStep",
+    "Replayed",
+    "ReplyFidelity",
     "Scores",
     "SideFidelity",
     "SlotFidelity",
+    "Spoken",
     "Spread",
+    "TokenFidelity",
     "cut",
     "measure",
     "read_text",
+    "replay",
     "reverse_water_filling",
 ]

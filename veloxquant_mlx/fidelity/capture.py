@@ -34,16 +34,21 @@ def capture_queries(model: Any, caches: Sequence[Any], tokens: mx.array) -> Mapp
     without mlx_lm's ``scaled_dot_product_attention`` are missing from the result.
     """
     copies = copy.deepcopy(list(caches))
-    with _recording(model, copies) as found:
+    with recording(model, copies) as found:
         model(tokens, cache=copies)
-        arrays = [query.queries for query in found.values()]
-        masks = [query.mask for query in found.values() if isinstance(query.mask, mx.array)]
-        mx.eval(arrays, masks)
+        mx.eval(arrays_of(found))
     return found
 
 
+def arrays_of(found: Mapping[int, Query]) -> list[mx.array]:
+    """The arrays of recorded queries, to be evaluated with the pass that asked them."""
+    masks = [query.mask for query in found.values() if isinstance(query.mask, mx.array)]
+    return [query.queries for query in found.values()] + masks
+
+
 @contextmanager
-def _recording(model: Any, caches: Sequence[Any]) -> Iterator[dict[int, Query]]:
+def recording(model: Any, caches: Sequence[Any]) -> Iterator[dict[int, Query]]:
+    """Note the first attention call of every slot of ``caches`` made inside the block, by slot."""
     found: dict[int, Query] = {}
     slots = {id(own_cache(cache) or cache): slot for slot, cache in enumerate(caches)}
 

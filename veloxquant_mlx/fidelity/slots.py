@@ -4,7 +4,7 @@ A fresh slot is fed the keys and values that the uncompressed run made, in the s
 out is this slot's own doing, free of what earlier layers got wrong.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,9 @@ from ..progress import Progress
 from .capture import Query
 from .limit import Floats, covariance_eigenvalues, reverse_water_filling
 from .records import SideFidelity, SlotFidelity
+
+Rows = tuple[mx.array, mx.array]
+"""Keys and values of a slot, [B, H, n, D] each."""
 
 
 def slot_fidelities(
@@ -36,24 +39,47 @@ def slot_fidelities(
         queries: of the last block, by slot.
         bounds: where blocks begin and end, 0 first and the number of tokens last.
     """
-    fresh: list[Any] = KVCacheBuilder.for_model(model, config)
-    found = []
-    for slot, (source, cache) in enumerate(
-        zip(map(own_cache, reference), map(own_cache, fresh), strict=True)
-    ):
-        report(slot / len(fresh), f"Comparing slot {slot + 1} of {len(fresh)}")
-        if cache is not None:
-            found.append(_slot(slot, source, cache, queries.get(slot), bounds))
-        else:
-            found.append(SlotFidelity(slot, replaced=False))
-        # Slots are independent: one at a time is all the memory this takes.
-        fresh[slot] = None
-        mx.clear_cache()
+    found: list[SlotFidelity] = []
+    for one in each_slot(model, config, exact_rows(reference), queries, bounds):
+        found.append(one)
+        report(len(found) / len(reference), f"Compared slot {len(found)} of {len(reference)}")
     return tuple(found)
 
 
-def _slot(slot: int, source: Any, cache: Any, query: Query | None, bounds: Sequence[int]) -> SlotFidelity:
-    keys, values = (rows[:, :, : bounds[-1]] for rows in source.keys_and_values())
+def exact_rows(reference: Sequence[Any]) -> list[Rows | None]:
+    """Keys and values that uncompressed caches hold, slot by slot; None where a slot has no such rows."""
+    own = (own_cache(cache) or cache for cache in reference)
+    return [cache.keys_and_values() if hasattr(cache, "keys_and_values") else None for cache in own]
+
+
+def each_slot(
+    model: Any,
+    config: KVCacheConfig,
+    rows: Sequence[Rows | None],
+    queries: Mapping[int, Query],
+    bounds: Sequence[int],
+    *,
+    sides: bool = True,
+) -> Iterator[SlotFidelity]:
+    """The records of ``slot_fidelities`` one by one, for whoever may stop in between.
+
+    ``sides`` False leaves out the limits of keys and values, which take most of the time.
+    """
+    fresh: list[Any] = KVCacheBuilder.for_model(model, config)
+    for slot, (exact, cache) in enumerate(zip(rows, map(own_cache, fresh), strict=True)):
+        if cache is None or exact is None:
+            yield SlotFidelity(slot, replaced=False)
+        else:
+            yield _slot(slot, exact, cache, queries.get(slot), bounds, sides)
+        # Slots are independent: one at a time is all the memory this takes.
+        fresh[slot] = None
+        mx.clear_cache()
+
+
+def _slot(
+    slot: int, exact: Rows, cache: Any, query: Query | None, bounds: Sequence[int], sides: bool
+) -> SlotFidelity:
+    keys, values = (rows[:, :, : bounds[-1]] for rows in exact)
     if isinstance(cache, CompressedKVCache):
         # No model asks here, so the rows themselves are wanted.
         cache.on_codes = False
@@ -64,12 +90,11 @@ def _slot(slot: int, source: Any, cache: Any, query: Query | None, bounds: Seque
     error = None
     if query is not None and (query.key_shape, query.value_shape) == (keys.shape, values.shape):
         error = _attention_error(query, (keys, values), _dense(seen, cache))
+    if not sides:
+        return SlotFidelity(slot, True, error)
     held = _dense(cache.keys_and_values(), cache)
-    sides = [
-        _side(exact, found, *numbers)
-        for exact, found, numbers in zip((keys, values), held, _coded(cache, keys, values), strict=True)
-    ]
-    return SlotFidelity(slot, True, error, *sides)
+    coded = zip((keys, values), held, _coded(cache, keys, values), strict=True)
+    return SlotFidelity(slot, True, error, *(_side(true, found, *numbers) for true, found, numbers in coded))
 
 
 def _attention_error(

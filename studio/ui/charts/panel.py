@@ -46,7 +46,8 @@ class ChartsPanel(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = Timeline(self)
         self.memory, self.layers = MemoryChart(self.timeline), LayersChart()
-        self.token_map, self.rank, self.fidelity = TokenMap(self.timeline), RankView(), FidelityView()
+        self.token_map, self.rank = TokenMap(self.timeline), RankView()
+        self.fidelity = FidelityView(self.timeline)
         self.views: tuple[ChartFrame, ...] = (
             self.memory, self.layers, self.token_map, self.rank, self.fidelity,
         )  # fmt: skip
@@ -90,7 +91,7 @@ class ChartsPanel(QWidget):
     def _wire(self) -> None:
         self.tabs.currentChanged.connect(self._arrange)
         self.timeline.changed.connect(self.refresh)
-        for picker in (self.layers, self.token_map, self.rank):
+        for picker in (self.layers, self.token_map, self.rank, self.fidelity):
             picker.slot_selected.connect(self.select)
         for view in self.views:
             view.save_requested.connect(lambda kind, view=view: self._save(view, kind))
@@ -126,7 +127,7 @@ class ChartsPanel(QWidget):
     def select(self, slot: int | None) -> None:
         """Select a slot in every view, or none."""
         self.selected = slot
-        for picker in (self.layers, self.token_map, self.rank):
+        for picker in (self.layers, self.token_map, self.rank, self.fidelity):
             picker.select(slot)
 
     def refresh(self) -> None:

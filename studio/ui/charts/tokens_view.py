@@ -2,22 +2,31 @@
 
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFontMetricsF
-from PySide6.QtWidgets import QToolTip
+from PySide6.QtWidgets import QHBoxLayout, QToolTip, QWidget
 
 from studio.ui.charts.frame import ChartFrame
 from studio.ui.charts.ink import small
 from studio.ui.charts.plot import RIGHT, ZOOM, QuietPlot
 from studio.ui.charts.scale import binary_ticks
 from studio.ui.charts.timeline import Timeline
+from studio.ui.parts import margins
 from studio.ui.theme import Scheme
 
 
 class TokensView(ChartFrame):
     """Subclasses draw in ``arrange``, which is called whenever the stretch of tokens or the size changed."""
 
-    def __init__(self, title: str, unit: str, timeline: Timeline) -> None:
+    def __init__(self, title: str, unit: str, timeline: Timeline, beside: QWidget | None = None) -> None:
+        """``beside`` stands at the right of the plot."""
         self.plot = QuietPlot()
-        super().__init__(title, unit, self.plot)
+        body: QWidget = self.plot
+        if beside is not None:
+            body = QWidget()
+            row = QHBoxLayout(body)
+            margins(row, 0, 0, 0, 0, 20)
+            row.addWidget(self.plot, 3)
+            row.addWidget(beside, 2)
+        super().__init__(title, unit, body)
         self.timeline = timeline
         self.whole = 1.0
         """The last token on the axis when all are shown."""

@@ -123,6 +123,9 @@ class FakeEngine(Events):
         self.calls.append(("new_chat",))
         self.holds = False
 
+    def compare(self, on: bool) -> None:
+        self.calls.append(("compare", on))
+
     def keep_caches(self, store: Path | None, limit: int) -> None:
         self.calls.append(("keep_caches", store, limit))
 

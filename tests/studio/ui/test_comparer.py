@@ -1,0 +1,159 @@
+"""Comparing on the engine's thread: after replies, behind everything else, and without a trace in them."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from studio.core import comparing
+from studio.core.request import Request
+from tests.studio.ui.worker import LONG, Notes, Speaker
+from tests.tiny import tiny_folder
+from veloxquant_mlx import live as live_module
+from veloxquant_mlx.config import KVCacheConfig
+from veloxquant_mlx.sampling import Sampling
+from veloxquant_mlx.steps import FinishedStep
+
+SKVQ = KVCacheConfig(method="skvq", skvq_window=16, skvq_bits_key=2)
+PROMPT = "word and " * 30
+
+
+@pytest.fixture(autouse=True)
+def short_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = live_module.generate
+
+    def short(*arguments: Any, **words: Any) -> Any:
+        return real(*arguments, **(words | {"max_tokens": 16}))
+
+    monkeypatch.setattr(live_module, "generate", short)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
+
+
+@pytest.fixture
+def engine(qtbot: QtBot, folder: Path) -> Iterator[Speaker]:
+    made = Speaker()
+    made.notes = Notes(made)  # type: ignore[attr-defined]
+    with qtbot.waitSignal(made.methods_ready, timeout=LONG):
+        made.start()
+    made.configure(SKVQ)
+    made.compare(True)
+    with qtbot.waitSignal(made.loaded, timeout=LONG):
+        made.load(str(folder))
+    qtbot.waitUntil(lambda: made.state == "idle", timeout=LONG)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def notes(engine: Speaker) -> Notes:
+    return engine.notes  # type: ignore[attr-defined,no-any-return]
+
+
+def ask(engine: Speaker, prompt: str, message: int) -> None:
+    engine.answer(Request("reply", (("user", prompt),), Sampling(), message=message))
+
+
+class Holding:
+    """In place of ``replay``: the engine's thread waits behind the first pass until ``open``."""
+
+    def __init__(self) -> None:
+        self.real = comparing.replay
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, *arguments: Any, **words: Any) -> Iterator[Any]:
+        for step in self.real(*arguments, **words):
+            yield step
+            if not self.opened.is_set():
+                self.reached.set()
+                assert self.opened.wait(LONG / 1000)
+
+
+def test_a_reply_is_compared_after_its_end(qtbot: QtBot, engine: Speaker, notes: Notes) -> None:
+    with qtbot.waitSignal(engine.compared, timeout=LONG) as told:
+        ask(engine, PROMPT, 3)
+    (found,) = told.args
+    (end,) = notes.of("finished")[0]
+    assert isinstance(end, FinishedStep)
+    assert [reply.message for reply in found.replies] == [3]
+    assert [t.token for t in found.replies[0].fidelity.tokens] == list(end.tokens)
+    assert found.tokens == end.prompt_tokens + end.reply_tokens
+    names = notes.names()
+    assert names.index("finished") < names.index("comparing") < names.index("compared")
+    steps = [step for (step,) in notes.of("comparing") if step is not None]
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
+    assert notes.of("comparing")[-1] == (None,)
+    assert engine.state == "idle", "nobody has to wait for it"
+
+
+def test_a_new_prompt_comes_first(
+    qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Holding()
+    monkeypatch.setattr(comparing, "replay", held)
+    ask(engine, PROMPT, 1)
+    qtbot.waitUntil(held.reached.is_set, timeout=LONG)
+    ask(engine, "something else " * 9, 2)
+    with qtbot.waitSignal(engine.compared, timeout=LONG) as told:
+        held.opened.set()
+    names = notes.names()
+    second = len(names) - 1 - names[::-1].index("finished")
+    assert "compared" not in names[:second], "the prompt did not wait for the comparison"
+    assert [reply.message for reply in told.args[0].replies] == [2]
+
+
+def test_replies_are_the_same_with_and_without(qtbot: QtBot, engine: Speaker, notes: Notes) -> None:
+    for message in (1, 2):
+        with qtbot.waitSignal(engine.compared, timeout=LONG):
+            ask(engine, PROMPT, message)
+    engine.compare(False)
+    with qtbot.waitSignal(engine.finished, timeout=LONG):
+        ask(engine, PROMPT, 3)
+    assert len({end.tokens for (end,) in notes.of("finished")}) == 1
+    assert len(notes.of("compared")) == 2
+
+
+def test_switching_off_ends_what_runs(
+    qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Holding()
+    monkeypatch.setattr(comparing, "replay", held)
+    ask(engine, PROMPT, 1)
+    qtbot.waitUntil(held.reached.is_set, timeout=LONG)
+    engine.compare(False)
+    held.opened.set()
+    with qtbot.waitSignal(engine.models_found, timeout=LONG):
+        engine.find_models()
+    assert notes.of("compared") == []
+    assert notes.of("comparing")[-1] == (None,)
+
+
+def test_what_can_t_be_compared_is_said_once(
+    qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "ROOM", 0.0)
+    with qtbot.waitSignal(engine.noted, timeout=LONG) as told:
+        ask(engine, PROMPT, 1)
+    assert told.args[0].startswith("Not compared: the uncompressed cache")
+    assert notes.of("failed") == []
+    with qtbot.waitSignal(engine.models_found, timeout=LONG):
+        engine.find_models()
+    assert len(notes.of("noted")) == 1
+
+
+def test_closing_does_not_wait_for_the_comparison(
+    qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Holding()
+    monkeypatch.setattr(comparing, "replay", held)
+    ask(engine, PROMPT, 1)
+    qtbot.waitUntil(held.reached.is_set, timeout=LONG)
+    held.opened.set()
+    engine.close()
+    assert engine._thread.isFinished()
