@@ -31,13 +31,17 @@ class FidelityWiring(QObject):
         """Message -> its comparisons, part by part."""
         self._slots: tuple = ()
         self._through = self._progress = ""
-        self._on = False
+        self._on = conversations.talk.settings.compare
         self.in_use: KVCacheConfig | None = None
         engine.comparing.connect(self._on_progress)
         engine.compared.connect(self._on_compared)
         conversations.left.connect(self._on_left)
         conversations.shown.connect(self.show)
         conversations.changed.connect(self.show)
+
+    def start(self) -> None:
+        """Tell the engine what the settings say."""
+        self._engine.compare(self._on)
 
     def use(self, settings: Settings) -> None:
         """Compare from now on, or don't."""

@@ -157,7 +157,7 @@ class MainWindow(QMainWindow):
         """Start the engine and look for models. Everything is connected by now."""
         self.engine.start()
         self._keep_caches()
-        self.fidelity.use(self.talk.settings)
+        self.fidelity.start()
         self.engine.find_models()
 
     # Commands ----------------------------------------------------------------------------------

@@ -304,7 +304,7 @@ def test_export_asks_and_hands_over_the_columns(
 
 def test_starting_looks_for_models(window: MainWindow, engine: FakeEngine) -> None:
     window.start()
-    assert engine.names() == ["start", "keep_caches", "find_models"]
+    assert engine.names() == ["start", "keep_caches", "compare", "find_models"]
     for path, command in (("starter", "fetch_starter"), ("/m", "load"), ("/m/a.GGUF", "import_gguf")):
         window.opening.open_path(path)
         assert engine.names()[-1] == command
