@@ -5,6 +5,7 @@ import time
 _STARTED = time.perf_counter()
 
 import argparse  # noqa: E402
+import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from importlib.metadata import version  # noqa: E402
@@ -18,32 +19,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         ensure_openblas()
     options = _parser().parse_args(arguments)
+    from studio.core.crashes import recorded
     from studio.core.log import start_log
 
+    # Telemetry of the libraries below: nothing leaves the machine unasked.
+    os.environ |= {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
     start_log()
+    with recorded(os.getpid()):
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     from PySide6.QtCore import Qt
 
     scheme = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}.get(options.theme)
+    model = options.model or options.path
+    if options.first_window:
+        from studio.first_window import first_window
+
+        return first_window(scheme, _STARTED)
     if options.self_test is not None:
         from studio.selftest import self_test
 
-        return self_test(options.self_test, options.model or "starter", scheme, _STARTED)
+        return self_test(options.self_test, model, scheme, _STARTED)
     from studio.app import run
 
-    return run(options.model, scheme)
+    return run(model, scheme)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="veloxquant-studio", description=__doc__)
     parser.add_argument("--version", action="version", version=version("veloxquant-studio"))
+    parser.add_argument("path", nargs="?", metavar="MODEL", help="the same as --model, as desktops give it")
     parser.add_argument(
         "--model", metavar="M", help="open this model folder or .gguf file; 'starter' is fetched once"
     )
     parser.add_argument("--theme", choices=("light", "dark"), help="instead of the system's")
     parser.add_argument(
         "--self-test", type=Path, metavar="DIR",
-        help="load a model, send one prompt, save report.json, window.png and timings.json, and exit",
+        help="use the app once from end to end, try every method, save what was found in DIR, and exit",
     )  # fmt: skip
+    parser.add_argument(
+        "--first-window", action="store_true", help="open the window, print the seconds it took, and exit"
+    )
     return parser
 
 

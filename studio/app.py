@@ -11,6 +11,7 @@ from studio.core.settings import Settings, load
 from studio.core.store import Store
 from studio.ui import theme
 from studio.ui.assets import asset
+from studio.ui.crash_offer import offer_crash_log
 from studio.ui.engine import Engine
 from studio.ui.window import MainWindow
 
@@ -18,14 +19,42 @@ from studio.ui.window import MainWindow
 class App(QApplication):
     """The application; opens what the desktop hands it (a model dropped on the Dock icon)."""
 
-    window: MainWindow | None = None
+    def __init__(self, arguments: list[str]) -> None:
+        super().__init__(arguments)
+        self._window: MainWindow | None = None
+        self._wanted: str | None = None
+        """What is to be opened as soon as the engine is ready."""
+        self._ready = False
 
-    def event(self, event) -> bool:  # type: ignore[no-untyped-def]
-        """Take a model folder or .gguf file from the desktop."""
-        if isinstance(event, QFileOpenEvent) and self.window is not None:
-            self.window.opening.open_path(event.file())
+    def event(self, event: QEvent) -> bool:
+        """Take a model folder or .gguf file from the desktop; macOS sends it before the window is shown."""
+        if isinstance(event, QFileOpenEvent):
+            self.open_model(event.file())
             return True
         return super().event(event)
+
+    def open_model(self, path: str) -> None:
+        """Open a folder, a .gguf file or ``starter``: at once, or when the engine is ready."""
+        self._wanted = path
+        self._open_wanted()
+
+    def serve(self, window: MainWindow) -> None:
+        """Open models in this window from now on."""
+        self._window, self._ready = window, False
+        window.engine.methods_ready.connect(self._on_ready)
+
+    def _on_ready(self) -> None:
+        self._ready = True
+        self._open_wanted()
+
+    def _open_wanted(self) -> None:
+        if self._window is None or self._wanted is None or not self._ready:
+            return
+        path, self._wanted = self._wanted, None
+        if self._window.engine.busy:
+            self._window.chat.notice.show_note("Another model can be opened once the engine is done.")
+        else:
+            self._window.opening.open_path(path)
 
 
 def make_app(arguments: list[str], scheme: theme.Scheme | None = None) -> App:
@@ -52,10 +81,10 @@ def open_window(
     if scheme is None:
         theme.apply_appearance(load(store, Settings).appearance)
     window = MainWindow(Engine(), store)
-    app.window = window
-    window.show()
+    app.serve(window)
     if model is not None:
-        window.engine.methods_ready.connect(lambda _: window.opening.open_path(model))
+        app.open_model(model)
+    window.show()
     _AfterPaint(window)
     return window
 
@@ -90,5 +119,6 @@ def run(model: str | None, scheme: theme.Scheme | None = None) -> int:
     """Run the app until its window is closed; returns the exit code."""
     app = make_app(sys.argv[:1], scheme)
     path = model if model in (None, "starter") else str(Path(model).expanduser().absolute())
-    open_window(app, path, scheme)
+    window = open_window(app, path, scheme)
+    offer_crash_log(window, window.chat.notice)
     return app.exec()

@@ -1,7 +1,7 @@
 """The app used once from end to end, with nobody at the keyboard: it proves itself and measures itself."""
 
 import json
-import os
+import logging
 import sys
 import time
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import Any
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 
 from studio.app import App, make_app, open_window
-from studio.core.report import validate_report
+from studio.core.network import watched_network
 from studio.core.store import Store
+from studio.first_window import age
 from studio.ui.theme import Scheme
 from studio.ui.window import MainWindow
 from veloxquant_mlx.atomic import write_atomic
@@ -31,6 +32,9 @@ PROMPT = (
 CONTEXT_TOKENS = 300
 """The reply is stopped there: a long enough look at the app at work."""
 CHATS = "chats.sqlite"
+WRITTEN = ("report.json", "window.png", "timings.json", "proof.json")
+TINY = "tiny-model"
+"""The random model's folder, written where no real one is at hand."""
 GAP_TICK_MS = 5
 LIMIT_MS = 15 * 60 * 1000
 
@@ -144,6 +148,9 @@ class SelfTest(QObject):
             problems.append("the flush frontier did not move")
         if step.snapshot.tokens < 200:
             problems.append(f"only {step.snapshot.tokens} tokens of context")
+        # Behind the first window: it brings a schema and what reads it.
+        from studio.core.report import validate_report
+
         try:
             validate_report(json.loads((self.folder / "report.json").read_text("utf-8")))
         except (OSError, ValueError) as error:
@@ -153,29 +160,61 @@ class SelfTest(QObject):
         return problems
 
 
-def self_test(folder: Path, model: str, scheme: Scheme | None, started: float) -> int:
-    """Run it; returns 0 only if the reply is not empty, the frontier moved and the report validates.
+class _Uncaught(logging.Handler):
+    """Keeps what the log calls critical: an error that nothing caught, such as a panel that can't open."""
 
-    Writes ``report.json``, ``window.png`` and ``timings.json`` into ``folder``.
+    def __init__(self) -> None:
+        super().__init__(logging.CRITICAL)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the message with the last line of its traceback."""
+        error = record.exc_info[1] if record.exc_info else None
+        self.said.append(f"{record.getMessage()}: {error!r}" if error else record.getMessage())
+
+
+def self_test(folder: Path, model: str | None, scheme: Scheme | None, started: float) -> int:
+    """Run it; returns 0 only if everything is there and works, and nothing spoke with another machine.
+
+    The window answers one prompt, which must move the frontier; then every method of the catalogue writes
+    a few tokens. Writes ``report.json``, ``window.png``, ``timings.json`` and ``proof.json`` into ``folder``.
+
+    Args:
+        model: a model folder, a .gguf file or ``starter``; None is the starter model where it is there or
+            can be fetched, else a tiny random one.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         kept = [CHATS + ending for ending in ("", "-wal", "-shm")]
-        for name in ("report.json", "window.png", "timings.json", *kept):
+        for name in (*WRITTEN, *kept):
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
         print(
             f"self-test: {folder} can't be written: {error.strerror}; choose another folder.", file=sys.stderr
         )
         return 1
+    uncaught = _Uncaught()
+    logging.getLogger().addHandler(uncaught)
     # Counted from the birth of the process: starting Python is waited for too.
-    started = min(started, time.perf_counter() - _age())
-    app = make_app(sys.argv[:1], scheme)
-    # Not the person's own: what is said here is no chat of theirs.
-    window = open_window(app, model, scheme, Store(folder / CHATS))
-    test = SelfTest(app, window, folder, started)
-    app.exec()
-    problems = test.verdict()
+    started = min(started, time.perf_counter() - age())
+    with watched_network() as addresses:
+        app = make_app(sys.argv[:1], scheme)
+        # Not the person's own: what is said here is no chat of theirs.
+        window = open_window(app, None, scheme, Store(folder / CHATS))
+        test = SelfTest(app, window, folder, started)
+        opened: list[str] = []
+
+        def open_model() -> None:
+            opened.append(_chosen(model, folder))
+            app.open_model(opened[0])
+
+        window.engine.methods_ready.connect(open_model)
+        app.exec()
+        problems = test.verdict()
+        if opened and Path(opened[0]).is_dir():
+            problems += _prove(folder, Path(opened[0]))
+    problems += uncaught.said
+    problems += [f"it spoke with {address}" for address in sorted(set(addresses))]
     record = test.timings | {"problems": problems, "platform": app.platformName()}
     try:
         write_atomic(folder / "timings.json", (json.dumps(record, indent=2) + "\n").encode())
@@ -187,9 +226,28 @@ def self_test(folder: Path, model: str, scheme: Scheme | None, started: float) -
     return 1 if problems else 0
 
 
-def _age() -> float:
-    """Seconds since the system made this process; 0 where it doesn't tell."""
-    if not sys.platform.startswith("linux"):
-        return 0.0
-    fields = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+def _chosen(model: str | None, folder: Path) -> str:
+    """The model to open; MLX has been imported by now."""
+    from veloxquant_mlx.models.starter import StarterUnreachable, starter_model
+    from veloxquant_mlx.models.tiny import tiny_model_folder
+
+    if model is not None and model != "starter":
+        return str(Path(model).expanduser().absolute())
+    try:
+        return str(starter_model())
+    except StarterUnreachable:
+        if model is not None:
+            raise
+        return str(tiny_model_folder(folder / TINY))
+
+
+def _prove(folder: Path, model: Path) -> list[str]:
+    """Everything that needs no window, written to ``proof.json``; returns what is wrong."""
+    from studio.core.proof import prove
+
+    try:
+        record = prove(model, PROMPT)
+        write_atomic(folder / "proof.json", (json.dumps(record, indent=2) + "\n").encode())
+    except VeloxQuantError as error:
+        return [f"proof: {error}"]
+    return list(record["problems"])

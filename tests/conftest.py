@@ -25,6 +25,14 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture(scope="session")
+def qapp_cls() -> type:
+    """Tests run in the studio's own application, which takes what the desktop hands over."""
+    from studio.app import App
+
+    return App
+
+
+@pytest.fixture(scope="session")
 def starter_path() -> Iterator[Path]:
     """The converted starter model in the real data folder, fetched once per machine.
 

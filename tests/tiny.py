@@ -1,97 +1,32 @@
-"""Random models of a few layers, built in milliseconds, and whole model folders to load."""
+"""Random models of a few layers of any family, built in milliseconds, and whole model folders to load."""
 
-import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tests.families import FAMILIES
-
-VOCABULARY = 288
-"""256 bytes, 29 merges and three special tokens."""
-
-_END, _USER, _STOP = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
-
-CHAT_TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
-    "+ '<|im_end|>' + '\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+from veloxquant_mlx.models.tiny import (
+    CHAT_TEMPLATE,
+    SIZES,
+    VOCABULARY,
+    random_model,
+    write_model,
+    write_tokenizer,
 )
 
-_COMMON: dict[str, Any] = {
-    "hidden_size": 64,
-    "num_hidden_layers": 3,
-    "intermediate_size": 96,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "rms_norm_eps": 1e-5,
-    "vocab_size": VOCABULARY,
-    "max_position_embeddings": 4096,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": True,
-    "bos_token_id": VOCABULARY - 3,
-    "eos_token_id": VOCABULARY - 1,
-}
+__all__ = ["CHAT_TEMPLATE", "VOCABULARY", "tiny_config", "tiny_folder", "tiny_model", "write_tokenizer"]
 
 
 def tiny_config(family: str = "llama", **overrides: Any) -> dict[str, Any]:
     """``config.json`` of a tiny model; ``family`` is a model file of mlx_lm."""
-    config = {"model_type": family, **_COMMON, **FAMILIES[family], **overrides}
+    config = {"model_type": family, **SIZES, **FAMILIES[family], **overrides}
     if "text_config" in config:
-        config["text_config"] = {"model_type": family, **_COMMON, **config["text_config"]}
+        config["text_config"] = {"model_type": family, **SIZES, **config["text_config"]}
     return config
 
 
 def tiny_model(family: str = "llama", *, seed: int = 0, **overrides: Any) -> Any:
     """A random float32 model, evaluated on the calling thread; the same seed gives the same weights."""
-    import mlx.core as mx
-    from mlx.utils import tree_flatten, tree_unflatten
-
-    config = tiny_config(family, **overrides)
-    module = import_module(f"mlx_lm.models.{family}")
-    mx.random.seed(seed)
-    model = module.Model(module.ModelArgs.from_dict(config))
-    # Larger than the usual initial weights: the attention of the random model is not flat then.
-    loud = ("q_proj.weight", "k_proj.weight")
-    grown = [
-        # A file may leave weights to the checkpoint and begin with zeros, which no row would get through.
-        (name, mx.random.normal(value.shape) if value.ndim > 1 and not value.any().item() else value)
-        for name, value in tree_flatten(model.parameters())
-    ]
-    model.update(
-        tree_unflatten([(name, value * 3 if name.endswith(loud) else value) for name, value in grown])
-    )
-    model.eval()
-    mx.eval(model.parameters())
-    return model
-
-
-def write_tokenizer(folder: Path, *, chat_template: str | None = CHAT_TEMPLATE) -> None:
-    """Write a byte-level ``tokenizer.json`` and its ``tokenizer_config.json``."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    joined = "heinreantheronatenoresisitalarstndoungtimeteedaslevetodene"
-    pairs = [joined[start : start + 2] for start in range(0, len(joined), 2)]
-    vocabulary = {token: index for index, token in enumerate([*letters, *pairs])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[(pair[0], pair[1]) for pair in pairs]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(
-        [AddedToken(token, special=True, normalized=False) for token in (_END, _USER, _STOP)]
-    )
-    tokenizer.save(str(folder / "tokenizer.json"))
-    words: dict[str, Any] = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": _END,
-        "eos_token": _STOP,
-        "model_max_length": 4096,
-        "clean_up_tokenization_spaces": False,
-    }
-    if chat_template is not None:
-        words["chat_template"] = chat_template
-    (folder / "tokenizer_config.json").write_text(json.dumps(words))
+    return random_model({**tiny_config(family, **overrides), "model_type": family}, seed)
 
 
 def tiny_folder(
@@ -104,18 +39,5 @@ def tiny_folder(
     **overrides: Any,
 ) -> Path:
     """Write a complete model folder and return it; ``bits`` quantizes the weights in groups of 32."""
-    import mlx.core as mx
-    import mlx.nn as nn
-    from mlx.utils import tree_flatten
-
-    path.mkdir(parents=True, exist_ok=True)
     config = tiny_config(family, **overrides)
-    model = tiny_model(family, seed=seed, **overrides)
-    if bits is not None:
-        nn.quantize(model, group_size=32, bits=bits)
-        config["quantization"] = {"group_size": 32, "bits": bits}
-    (path / "config.json").write_text(json.dumps(config))
-    weights = dict(tree_flatten(model.parameters()))
-    mx.save_safetensors(str(path / "model.safetensors"), weights, metadata={"format": "mlx"})
-    write_tokenizer(path, chat_template=chat_template)
-    return path
+    return write_model(path, config, seed=seed, bits=bits, chat_template=chat_template)

@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 from pathlib import Path
 
 import platformdirs
@@ -25,6 +26,12 @@ def data_dir() -> Path:
 def models_dir() -> Path:
     """Folder that holds the converted models, one folder each."""
     return data_dir() / "models"
+
+
+def packed_models_dir() -> Path | None:
+    """Folder of the models that a packaged app carries, not to be written to; None elsewhere."""
+    packed = getattr(sys, "_MEIPASS", None)
+    return None if packed is None else Path(packed) / "models"
 
 
 def log_dir() -> Path:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QMessageBox
 
+from studio.ui.about import AboutDialog
 from studio.ui.dialogs import KeyboardSheet, LogWindow
 
 if TYPE_CHECKING:
@@ -73,9 +73,4 @@ class Actions:
         KeyboardSheet(self._window, [action for group in self.groups() for action in group]).exec()
 
     def _about(self) -> None:
-        QMessageBox.about(
-            self._window,
-            "About VeloxQuant Studio",
-            "VeloxQuant Studio shows what a KV-cache setting does to a local model's memory and to its "
-            "answers.\n\nApache-2.0. The interface font Inter is under the SIL Open Font License 1.1.",
-        )
+        AboutDialog(self._window).exec()

@@ -1,6 +1,7 @@
 """Windows beside the main one: settings with a search, the keyboard sheet, the log."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QAction, QDesktopServices, QGuiApplication, QKeySequence, QTextCursor
@@ -25,7 +26,8 @@ LOG_TAIL = 200_000
 LOG_MS = 1000
 
 
-def _size(width: int, height: int) -> QSize:
+def dialog_size(width: int, height: int) -> QSize:
+    """A size for text at 100 %, grown with the text."""
     scale = min(1.4, parts.text_scale())
     return QSize(round(width * scale), round(height * scale))
 
@@ -58,8 +60,8 @@ class SettingsDialog(QDialog):
             line = parts.label(fact, "small", wrap=True)
             line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             column.addWidget(line)
-        column.addLayout(_closing(self))
-        self.resize(_size(440, 460))
+        column.addLayout(closing_row(self))
+        self.resize(dialog_size(440, 460))
         self.search.textChanged.connect(self._find)
         self.form.changed.connect(self.changed)
 
@@ -137,15 +139,17 @@ class KeyboardSheet(QDialog):
         parts.margins(column, 20, 16, 20, 14, 14)
         column.addLayout(grid)
         column.addStretch(1)
-        column.addLayout(_closing(self))
+        column.addLayout(closing_row(self))
 
 
 class LogWindow(QDialog):
-    """The end of the log file, following it while the window is open."""
+    """The end of a log file, following it while the window is open."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, file: Path | None = None) -> None:
+        """``file`` None is the app's own log."""
         super().__init__(parent)
-        self.setWindowTitle("Log")
+        self._file = file or log_file()
+        self.setWindowTitle("Log" if file is None else "Log of the last crash")
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setAccessibleName("Log")
@@ -154,18 +158,18 @@ class LogWindow(QDialog):
         font.setFamilies([fonts.fixed_family()])
         self.text.setFont(font)
         self._length = -1
-        where = parts.label(str(log_file()), "small", wrap=True)
+        where = parts.label(str(self._file), "small", wrap=True)
         where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         copy = parts.button("Copy all", "", "Copy what is shown")
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
         folder = parts.button("Show folder", "", "Open the folder of the log files")
-        folder.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(log_file().parent))))
+        folder.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._file.parent))))
         column = QVBoxLayout(self)
         parts.margins(column, 16, 14, 16, 14, 10)
         column.addWidget(self.text, 1)
         column.addWidget(where)
-        column.addLayout(_closing(self, copy, folder))
-        self.resize(_size(820, 480))
+        column.addLayout(closing_row(self, copy, folder))
+        self.resize(dialog_size(820, 480))
         self._timer = QTimer(self)
         self._timer.setInterval(LOG_MS)
         self._timer.timeout.connect(self.refresh)
@@ -175,10 +179,10 @@ class LogWindow(QDialog):
     def refresh(self) -> None:
         """Show what was written since."""
         try:
-            length = log_file().stat().st_size
+            length = self._file.stat().st_size
             if length == self._length:
                 return
-            with log_file().open("rb") as file:
+            with self._file.open("rb") as file:
                 file.seek(max(0, length - LOG_TAIL))
                 data = file.read(LOG_TAIL)
         except OSError as error:
@@ -192,7 +196,8 @@ class LogWindow(QDialog):
             self.text.moveCursor(QTextCursor.MoveOperation.End)
 
 
-def _closing(dialog: QDialog, *others: QWidget) -> QHBoxLayout:
+def closing_row(dialog: QDialog, *others: QWidget) -> QHBoxLayout:
+    """The last row of a dialog: other buttons at the left, the one that closes it at the right."""
     row = QHBoxLayout()
     parts.margins(row, 0, 0, 0, 0, 8)
     for other in others:

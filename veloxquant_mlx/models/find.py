@@ -20,8 +20,10 @@ def find_models(extra: Sequence[Path] = ()) -> list[ModelInfo]:
     This app's own come first, then ``extra``, then the other programs'. A model that can't be used is
     listed with its ``problem``. Never raises for what it finds on disk.
     """
+    packed = paths.packed_models_dir()
     places = [
         *((path, "this app", _own_name(path)) for path in _below(paths.models_dir(), 2)),
+        *((path, "this app", None) for path in (_below(packed, 1) if packed else ())),
         *((path, "opened", None) for given in extra for path in _opened(Path(given).expanduser())),
         *((path, "Hugging Face cache", name) for path, name in _hub()),
         *((path, "LM Studio", None) for folder in _lm_studio() for path in _below(folder, _DEEPEST)),

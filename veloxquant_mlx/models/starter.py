@@ -55,6 +55,9 @@ def starter_model(progress: Progress | None = None) -> Path:
     Cancelled from ``progress``.
     """
     report = progress or silent
+    packed = paths.packed_models_dir()
+    if packed is not None and _is_whole(packed / STARTER_NAME):
+        return packed / STARTER_NAME
     folder = paths.models_dir() / STARTER_NAME
     if _is_whole(folder):
         return folder
