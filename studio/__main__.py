@@ -11,6 +11,7 @@ from collections.abc import Sequence  # noqa: E402
 from importlib.metadata import version  # noqa: E402
 from pathlib import Path  # noqa: E402
 
+from studio.core.fetching import FLAG  # noqa: E402
 from veloxquant_mlx.openblas import ensure_openblas  # noqa: E402
 
 
@@ -24,6 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     # Telemetry of the libraries below: nothing leaves the machine unasked.
     os.environ |= {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
+    if options.fetch is not None:
+        from studio.core.fetching import fetch
+
+        return fetch(options.fetch, sys.stdout)
     start_log()
     with recorded(os.getpid()):
         return _run(options)
@@ -54,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--model", metavar="M", help="open this model folder or .gguf file; 'starter' is fetched once"
     )
+    parser.add_argument(FLAG, dest="fetch", help=argparse.SUPPRESS)
     parser.add_argument("--theme", choices=("light", "dark"), help="instead of the system's")
     parser.add_argument(
         "--self-test", type=Path, metavar="DIR",

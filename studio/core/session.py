@@ -76,15 +76,15 @@ class Session:
         self._known: list[int] = []
         """Tokens of this chat that were read last, whether their cache is still there or not."""
 
-    def load(self, path: Path, progress: Progress = silent) -> LoadedInfo:
+    def load(self, path: Path, progress: Progress = silent, *, anyway: bool = False) -> LoadedInfo:
         """Put another model in memory in place of the present one; the conversation starts afresh.
 
         Raises ModelError and Cancelled. A folder that can't be used leaves everything as it is; when
-        loading itself fails or is cancelled there is no model.
+        loading itself fails or is cancelled there is no model. ``anyway``: see ``load_model``.
         """
         describe(path)
         self.unload()
-        self.model = load_model(path, progress)
+        self.model = load_model(path, progress, anyway=anyway)
         reason = attention.enable(self.model.model)
         if reason:
             _log.info("%s: %s", self.model.info.name, reason)

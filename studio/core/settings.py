@@ -40,6 +40,11 @@ class Settings(Declared):
         "compression: what the cache changed is then measured and shown. It takes processor time and, for as "
         "long, the memory of an uncompressed cache.",
     )  # fmt: skip
+    memory_limit: int = param(
+        85, label="Memory that may be used", unit="%", low=20, high=100, step=5,
+        help="Share of this machine's memory. Above it a model is said not to fit, and a message that would "
+        "pass it asks first.",
+    )  # fmt: skip
     appearance: str = param(
         "system", label="Appearance", choices=("system", "light", "dark"),
         help="Light or dark, or as the system is set.",

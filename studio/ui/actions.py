@@ -23,6 +23,7 @@ class Actions:
         self.search = self._make("Search all chats", "Ctrl+F", window.chats.search.setFocus)
         self.open_folder = self._make("Open model folder…", "Ctrl+O", models.ask_folder)
         self.open_file = self._make("Open GGUF file…", "Ctrl+Shift+O", models.ask_file)
+        self.download = self._make("Download a model…", "Ctrl+D", models.ask_download)
         self.attach = self._make("Attach text files…", "Ctrl+Shift+A", window.chat.prompt.ask_file)
         self.export = self._make("Export report…", "Ctrl+E", window.export)
         self.export_chat = self._make("Export chat…", "Ctrl+Shift+E", window.export_chat)
@@ -46,18 +47,19 @@ class Actions:
     def groups(self) -> list[list[QAction]]:
         """File, reply, application."""
         return [
-            [self.new, self.search, self.open_folder, self.open_file, self.export, self.export_chat],
+            [
+                self.new, self.search, self.open_folder, self.open_file, self.download, self.export,
+                self.export_chat,
+            ],
             [self.regenerate, self.go_on, self.stop, self.attach, self.reply_settings],
             [self.settings, self.keyboard, self.log, self.about, self.quit],
-        ]
+        ]  # fmt: skip
 
     def update(self, *, can_regenerate: bool, replying: bool, has_model: bool) -> None:
         """Enable what can be done now. Stop stays on: it also cancels loading."""
         self.regenerate.setEnabled(can_regenerate and not replying)
         self.go_on.setEnabled(can_regenerate and self._window.chat.can_go_on())
         self.export_chat.setEnabled(not self._window.chat.is_empty())
-        self.open_folder.setEnabled(not replying)
-        self.open_file.setEnabled(not replying)
         self.export.setEnabled(has_model)
 
     def _make(self, text: str, key: object, do: object) -> QAction:

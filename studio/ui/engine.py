@@ -11,7 +11,7 @@ import threading
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,8 @@ class Events(QObject):
     """dict of method name -> KVCacheConfig class."""
     models_found = Signal(object)
     """list of ModelInfo."""
+    machine_told = Signal(object)
+    """Machine: what a model may be planned for, before ``models_found``."""
     progress = Signal(object, str)
     """Share done (or None) and words, while loading, importing or fetching."""
     loaded = Signal(object)
@@ -91,7 +93,7 @@ class _Worker(Events):
         self.steps: deque[Step] = deque()
         self.exports: deque[_Export] = deque()
         self._session: Session | None = None
-        self._opened: list[Path] = []
+        self._opened: dict[Path, None] = {}
         self._keeper = CacheKeeper(self)
         self._keeper.noted.connect(self.noted)
         self._keeper.told.connect(self.caches_told)
@@ -113,18 +115,21 @@ class _Worker(Events):
             self.methods_ready.emit(known)
         self.state_changed.emit("idle")
 
-    @Slot()
-    def find(self) -> None:
+    @Slot(object)
+    def find(self, more: Sequence[str] = ()) -> None:
         with self._edge("models", "looking for models"):
             from veloxquant_mlx.models.find import find_models
+            from veloxquant_mlx.planning import this_machine
 
-            self.models_found.emit(find_models(self._opened))
+            self._opened |= dict.fromkeys(map(Path, more))
+            self.machine_told.emit(this_machine())
+            self.models_found.emit(find_models(list(self._opened)))
 
-    @Slot(str, object)
-    def load(self, path: str, stop: threading.Event) -> None:
+    @Slot(str, bool, object)
+    def load(self, path: str, anyway: bool, stop: threading.Event) -> None:
         def work(session: "Session", progress: Progress) -> None:
-            self._opened.append(Path(path))
-            self.loaded.emit(session.load(Path(path), progress))
+            self._opened[Path(path)] = None
+            self.loaded.emit(session.load(Path(path), progress, anyway=anyway))
 
         self._long("models", "loading the model", work, stop)
 
@@ -376,8 +381,8 @@ class Engine(Events):
     """Commands return at once; everything is answered through signals on the GUI thread."""
 
     _prepare = Signal()
-    _find = Signal()
-    _load = Signal(str, object)
+    _find = Signal(object)
+    _load = Signal(str, bool, object)
     _fetch = Signal(object)
     _import = Signal(str, object)
     _unload = Signal()
@@ -426,14 +431,16 @@ class Engine(Events):
         """True while a reply, a load, an import or reading again runs."""
         return self.state not in ("idle", "starting")
 
-    def find_models(self) -> None:
-        """Look for models on disk; answered by ``models_found``."""
-        self._find.emit()
+    def find_models(self, more: Sequence[str] = ()) -> None:
+        """Look for models on disk, also at ``more`` paths; answered by ``machine_told``,
+        ``models_found``."""
+        self._find.emit(list(more))
 
-    def load(self, path: str) -> None:
-        """Load a model folder; answered by ``progress`` and ``loaded``. What runs is stopped first."""
+    def load(self, path: str, anyway: bool = False) -> None:
+        """Load a model folder, ``anyway`` also where memory seems too small; answered by ``progress`` and
+        ``loaded``. What runs is stopped first."""
         self.stop()
-        self._load.emit(path, self._fresh_stop())
+        self._load.emit(path, anyway, self._fresh_stop())
 
     def fetch_starter(self) -> None:
         """Get the starter model, once, and load it. What runs is stopped first."""

@@ -25,11 +25,11 @@ def columns(left: QWidget, middle: QWidget, right: QWidget) -> QSplitter:
 
 
 def stack(upper: QWidget, lower: QWidget) -> QSplitter:
-    """Two panels in one column, each with half of it."""
+    """Two panels in one column, the upper somewhat higher."""
     splitter = _splitter(Qt.Orientation.Vertical)
     splitter.addWidget(upper)
     splitter.addWidget(lower)
-    splitter.setSizes([246, 246])
+    splitter.setSizes([284, 208])
     return splitter
 
 

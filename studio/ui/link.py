@@ -1,5 +1,6 @@
 """What the window needs of an engine, so that tests can hand it another one."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ class EngineLike(Protocol):
 
     methods_ready: Any
     models_found: Any
+    machine_told: Any
     progress: Any
     loaded: Any
     unloaded: Any
@@ -42,11 +44,11 @@ class EngineLike(Protocol):
     def start(self) -> None:
         """Begin; answered by ``methods_ready``."""
 
-    def find_models(self) -> None:
-        """Look for models; answered by ``models_found``."""
+    def find_models(self, more: Sequence[str] = ()) -> None:
+        """Look for models, also at ``more`` paths; answered by ``machine_told`` and ``models_found``."""
 
-    def load(self, path: str) -> None:
-        """Load a model folder."""
+    def load(self, path: str, anyway: bool = False) -> None:
+        """Load a model folder, ``anyway`` also where memory seems too small."""
 
     def fetch_starter(self) -> None:
         """Fetch, convert and load the starter model."""

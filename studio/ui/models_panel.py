@@ -1,45 +1,21 @@
-"""The models on this computer, the starter model first, and the ways to load, open and unload one."""
+"""The models on this computer and on their way to it, and the ways to load, open, fetch and unload one."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QFileDialog,
-    QFrame,
-    QHBoxLayout,
-    QListWidget,
-    QListWidgetItem,
-    QMenu,
-    QProgressBar,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from studio.ui import parts, words
+from studio.core.fit import Fit
+from studio.ui import parts
+from studio.ui.downloads import Download
 from studio.ui.errors import Notice
-from studio.ui.model_row import ROW, RowDelegate, RowText, row_text
+from studio.ui.models_list import ModelsList, is_starter, key_of
+from studio.ui.open_button import OpenButton
+from studio.ui.progress_card import ProgressCard
+from studio.ui.search_line import SearchLine
 
-STARTER = "SmolLM2-135M-Instruct"
 GET_STARTER = "Get the starter model, 93 MB"
-OFFER = "Not here yet. A small one to begin with: 93 MB to fetch."
-_PATH = Qt.ItemDataRole.UserRole + 1
-
-
-class _List(QListWidget):
-    """A list whose rows wrap anew when the panel is resized."""
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Heights depend on the width."""
-        super().resizeEvent(event)
-        self.scheduleDelayedItemsLayout()
-
-    def minimumSizeHint(self) -> QSize:
-        """Two rows at least; the rest scrolls."""
-        return QSize(120, 96)
 
 
 class ModelsPanel(QFrame):
@@ -48,6 +24,10 @@ class ModelsPanel(QFrame):
     load_requested = Signal(str)
     starter_requested = Signal()
     import_requested = Signal(str)
+    download_requested = Signal(str)
+    """Name of a repository, to be begun or gone on with."""
+    pause_requested = Signal(str)
+    give_up_requested = Signal(str)
     unload_requested = Signal()
     cancel_requested = Signal()
     refresh_requested = Signal()
@@ -58,120 +38,101 @@ class ModelsPanel(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Models")
         self._models: list[Any] = []
+        self._downloads: Sequence[Download] = ()
+        self._recent: Sequence[str] = ()
         self.is_known = False
         """True once the disk was looked at; nothing is offered before."""
-        self._loaded: str | None = None
         self._busy = False
-        self._replying = False
 
         head = QHBoxLayout()
-        parts.margins(head, 8, 0, 0, 0, 4)
-        self._refresh = parts.button("Refresh", "link", "Look for models on this computer again")
-        heading = parts.Elided("On this computer")
-        heading.setProperty("text-role", "heading")
-        head.addWidget(heading, 1)
-        head.addWidget(self._refresh)
-
-        self.list = _List()
-        self.list.setItemDelegate(RowDelegate(self.list))
-        self.list.setAccessibleName("Models on this computer")
-        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.list.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.list.setMouseTracking(True)
-        self.list.setUniformItemSizes(False)
-
+        parts.margins(head, 0, 0, 0, 0, 4)
+        self.search = SearchLine("Search models")
         self.open_button = OpenButton()
-        self.open_button.folder_chosen.connect(self.load_requested)
-        self.open_button.file_chosen.connect(self.import_requested)
-
+        head.addWidget(self.search, 1)
+        head.addWidget(self.open_button)
+        self.nothing = parts.label("No model has all these words.", "small", wrap=True)
+        self.nothing.hide()
+        self.list = ModelsList()
         self.notice = Notice()
-        self._progress = parts.surface("raised")
-        box = QVBoxLayout(self._progress)
-        parts.margins(box, 12, 8, 8, 10, 6)
-        row = QHBoxLayout()
-        parts.margins(row, 0, 0, 0, 0, 4)
-        self._progress_words = parts.label("", "small", wrap=True)
-        self._cancel = parts.button("Cancel", "link", "Stop this and leave nothing half made")
-        row.addWidget(self._progress_words, 1)
-        row.addWidget(self._cancel, 0, Qt.AlignmentFlag.AlignTop)
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setRange(0, 1000)
-        self._bar.setAccessibleName("Progress")
-        box.addLayout(row)
-        box.addWidget(self._bar)
-        self._progress.hide()
-
+        self.progress = ProgressCard()
         self.load_button = parts.button("Load", "", "Load the selected model")
         self.unload_button = parts.button("Unload", "", "Unload the model and give its memory back")
+        self.give_up_button = parts.button("Cancel", "", "Stop this download and remove what has come of it")
+        self.give_up_button.setAccessibleName("Cancel the selected download")
         buttons = QHBoxLayout()
         parts.margins(buttons, 0, 0, 0, 0, 8)
         buttons.addWidget(self.load_button, 1)
+        buttons.addWidget(self.give_up_button)
         buttons.addWidget(self.unload_button)
-
         column = QVBoxLayout(self)
-        parts.margins(column, 10, 12, 10, 12, 8)
+        parts.margins(column, 10, 10, 10, 10, 6)
         column.addLayout(head)
+        column.addWidget(self.nothing)
         column.addWidget(self.list, 1)
-        column.addWidget(self.open_button)
         column.addWidget(self.notice)
-        column.addWidget(self._progress)
+        column.addWidget(self.progress)
         column.addLayout(buttons)
+        self._wire()
+        self._buttons()
 
-        self._refresh.clicked.connect(self.refresh_requested)
-        self._cancel.clicked.connect(self.cancel_requested)
+    def _wire(self) -> None:
+        self.open_button.folder_chosen.connect(self.load_requested)
+        self.open_button.file_chosen.connect(self.import_requested)
+        self.open_button.download_chosen.connect(self.download_requested)
+        self.progress.cancel_requested.connect(self.cancel_requested)
+        self.open_button.look_chosen.connect(self.refresh_requested)
         self.unload_button.clicked.connect(self.unload_requested)
+        self.give_up_button.clicked.connect(self._give_up)
         self.load_button.clicked.connect(self.activate)
         self.list.itemActivated.connect(lambda _item: self.activate())
         self.list.currentItemChanged.connect(lambda *_: self._buttons())
-        self._buttons()
+        self.list.removal_requested.connect(self._give_up)
+        self.search.textChanged.connect(lambda _: self._find())
 
     # What the window tells the panel -----------------------------------------------------------
 
     def set_models(self, models: Sequence[Any]) -> None:
         """Show the ModelInfos found; the selection stays on the same path where it is still there."""
-        chosen = self.selected_path()
         self.is_known = True
-        self._models = sorted(models, key=lambda info: (not is_starter(info), info.problem is not None))
-        self.list.clear()
-        if self.starter() is None:
-            self._add(RowText("Starter model", OFFER), "")
-        for info in self._models:
-            path = str(info.path)
-            self._add(row_text(info, loaded=path == self._loaded), path)
-        keep = [i for i in range(self.list.count()) if self.list.item(i).data(_PATH) == (chosen or "")]
-        self.list.setCurrentRow(keep[0] if keep else 0)
-        self._buttons()
+        self._models = list(models)
+        self._show()
+
+    def set_recent(self, paths: Sequence[str]) -> None:
+        """Models that were used, the last one first."""
+        self._recent = paths
+        self._show()
+
+    def set_downloads(self, downloads: Sequence[Download]) -> None:
+        """Models on their way to this computer."""
+        self._downloads = downloads
+        self._show()
+
+    def set_assessment(self, assess: Callable[[Any], tuple[Fit | None, str]]) -> None:
+        """How a model's fit and the plan for it are found; call it again when they may be others."""
+        self.list.set_assessment(assess)
 
     def set_loaded(self, info: Any | None) -> None:
         """The model that is loaded, or None. Progress and notice end."""
-        self._loaded = str(info.path) if info is not None else None
+        path = self.list.loaded = str(info.path) if info is not None else None
         self.set_progress_done()
-        if info is not None and self._loaded not in {str(known.path) for known in self._models}:
+        if info is not None and path not in {str(known.path) for known in self._models}:
             self._models.append(info)
         if info is not None or self.is_known:
             self.set_models(self._models)
-        if self._loaded:
-            for index in range(self.list.count()):
-                if self.list.item(index).data(_PATH) == self._loaded:
-                    self.list.setCurrentRow(index)
+        if path is not None:
+            self.list.select(path)
 
     def set_progress(self, fraction: float | None, sentence: str) -> None:
         """Loading, importing or fetching goes on; ``fraction`` None when its length is unknown."""
         self._busy = True
         self.notice.clear()
-        self._progress_words.setText(words.clean(sentence))
-        self._bar.setRange(0, 0 if fraction is None else 1000)
-        if fraction is not None:
-            self._bar.setValue(round(min(1.0, max(0.0, fraction)) * 1000))
-        self._cancel.setEnabled(True)
-        self._progress.show()
+        self.progress.show_progress(fraction, sentence)
         self._buttons()
 
     def set_progress_done(self) -> None:
         """Whatever was going on has ended."""
         self._busy = False
-        self._progress.hide()
+        self.progress.hide()
         self._buttons()
 
     def show_error(self, sentence: str, details: str = "") -> None:
@@ -179,16 +140,15 @@ class ModelsPanel(QFrame):
         self.set_progress_done()
         self.notice.show_error(sentence, details)
 
-    def set_replying(self, replying: bool) -> None:
-        """While a reply runs the model can be neither changed nor unloaded."""
-        self._replying = replying
-        self._buttons()
-
     # What the person does ----------------------------------------------------------------------
 
     def starter(self) -> Any | None:
         """The starter model among those found, or None."""
         return next((info for info in self._models if is_starter(info) and not info.problem), None)
+
+    def info(self, path: str) -> Any | None:
+        """What is known of the model at a path."""
+        return next((info for info in self._models if str(info.path) == path), None)
 
     def is_busy(self) -> bool:
         """True while loading, importing or fetching."""
@@ -196,83 +156,55 @@ class ModelsPanel(QFrame):
 
     def selected_path(self) -> str | None:
         """Path of the selected model, '' for the starter's offer, None without a selection."""
-        item = self.list.currentItem()
-        return item.data(_PATH) if item else None
+        return key_of(self.list.selected()) if self.list.currentItem() else None
 
     def activate(self) -> None:
-        """Load the selected model, import it when it is a GGUF file, or fetch the starter."""
-        path = self.selected_path()
-        if path is None or not self.load_button.isEnabled():
+        """Load the selected model, import it when it is a GGUF file, fetch the starter, or pause a download
+        and go on with it."""
+        if not self.list.currentItem() or not self.load_button.isEnabled():
             return
         self.notice.clear()
-        info = self._info(path)
-        if path == "":
+        entry = self.list.selected()
+        if entry is None:
             self.starter_requested.emit()
-        elif info is not None and info.format == "gguf":
-            self.import_requested.emit(path)
+        elif isinstance(entry, Download):
+            (self.pause_requested if entry.is_running else self.download_requested).emit(entry.repository)
+        elif entry.format == "gguf":
+            self.import_requested.emit(str(entry.path))
         else:
-            self.load_requested.emit(path)
+            self.load_requested.emit(str(entry.path))
 
-    def _info(self, path: str | None) -> Any | None:
-        return next((info for info in self._models if str(info.path) == path), None)
+    def _give_up(self) -> None:
+        entry = self.list.selected()
+        if isinstance(entry, Download):
+            self.give_up_requested.emit(entry.repository)
 
-    def _add(self, text: RowText, path: str) -> None:
-        item = QListWidgetItem()
-        item.setData(ROW, text)
-        item.setData(_PATH, path)
-        spoken = f"{text.name}. {text.detail}"
-        item.setData(Qt.ItemDataRole.AccessibleTextRole, spoken)
-        item.setToolTip(f"{spoken}\n{path}" if path else spoken)
-        self.list.addItem(item)
+    def _show(self) -> None:
+        if self.is_known:
+            self.list.show_entries(self._models, self._downloads, self._recent)
+            self._find()
+            self._buttons()
+
+    def _find(self) -> None:
+        shown = self.list.narrow(self.search.text())
+        self.nothing.setVisible(not shown and bool(self.search.text().strip()))
 
     def _buttons(self) -> None:
-        path, info = self.selected_path(), self._info(self.selected_path())
-        free = not self._busy and not self._replying
-        usable = path == "" or (info is not None and not info.problem and path != self._loaded)
-        self.load_button.setText("Get" if path == "" else "Load")
-        self.load_button.setAccessibleName(GET_STARTER if path == "" else "Load the selected model")
-        self.load_button.setEnabled(free and usable)
-        self.unload_button.setVisible(self._loaded is not None)
-        self.unload_button.setEnabled(free)
-        self.open_button.setEnabled(free)
-        self._refresh.setEnabled(free)
-
-
-class OpenButton(QWidget):
-    """'Open folder or GGUF...': asks which of the two, then for the path."""
-
-    folder_chosen = Signal(str)
-    file_chosen = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        text = "Open…" if parts.large_text() else "Open folder or GGUF…"
-        self.button = parts.button(text, "row", "Open a model that is not in the list", "Open folder or GGUF")
-        menu = QMenu(self)
-        menu.addAction("Model folder…").triggered.connect(self.ask_folder)
-        menu.addAction("GGUF file…").triggered.connect(self.ask_file)
-        self.button.clicked.connect(
-            lambda: menu.exec(self.button.mapToGlobal(self.button.rect().bottomLeft()))
-        )
-        row = QHBoxLayout(self)
-        parts.margins(row, 0, 0, 0, 0, 0)
-        row.addWidget(self.button)
-
-    def ask_folder(self) -> None:
-        """A folder with config.json, safetensors and tokenizer files."""
-        path = QFileDialog.getExistingDirectory(self.window(), "Open a model folder", str(Path.home()))
-        if path:
-            self.folder_chosen.emit(path)
-
-    def ask_file(self) -> None:
-        """A .gguf file, converted once."""
-        path, _ = QFileDialog.getOpenFileName(
-            self.window(), "Open a GGUF file", str(Path.home()), "GGUF models (*.gguf)"
-        )
-        if path:
-            self.file_chosen.emit(path)
-
-
-def is_starter(info: Any) -> bool:
-    """True for the model that this app fetches by itself."""
-    return info.source == "this app" and info.name.startswith(STARTER)
+        entry, is_chosen = self.list.selected(), self.list.currentItem() is not None
+        fetching = isinstance(entry, Download)
+        if fetching:
+            text, name = ("Pause", "Pause") if entry.is_running else ("Resume", "Go on with")
+            said, usable = f"{name} the selected download", True
+        elif entry is None:
+            text, said, usable = "Get", GET_STARTER, is_chosen and not self._busy
+        else:
+            text, said = "Load", "Load the selected model"
+            usable = not self._busy and not entry.problem and str(entry.path) != self.list.loaded
+        self.load_button.setText(text)
+        self.load_button.setAccessibleName(said)
+        self.load_button.setToolTip(said)
+        self.load_button.setEnabled(usable)
+        self.give_up_button.setVisible(fetching)
+        self.unload_button.setVisible(self.list.loaded is not None and not fetching)
+        self.unload_button.setEnabled(not self._busy)
+        self.open_button.setEnabled(not self._busy)

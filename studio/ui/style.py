@@ -124,6 +124,8 @@ QSpinBox:focus, QDoubleSpinBox:focus, QLineEdit:focus { border: 1px solid $accen
 QSpinBox:disabled, QDoubleSpinBox:disabled, QLineEdit:disabled { color: $faint; }
 QSpinBox[figure="true"], QDoubleSpinBox[figure="true"] { font-weight: 600; }
 
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
+
 QSlider { min-height: 14px; max-height: 14px; background: transparent; }
 QSlider::groove:horizontal { height: 4px; border-radius: 2px; background: $raised; }
 QSlider::sub-page:horizontal { height: 4px; border-radius: 2px; background: $accent; }

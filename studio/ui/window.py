@@ -24,6 +24,7 @@ from studio.ui.conversations import Conversations
 from studio.ui.dialogs import SettingsDialog
 from studio.ui.export import ask_export
 from studio.ui.fidelity_wiring import FidelityWiring
+from studio.ui.fits import Fits
 from studio.ui.flow import REREAD, ReplyFlow
 from studio.ui.link import EngineLike
 from studio.ui.links import ask_to_open
@@ -64,8 +65,11 @@ class MainWindow(QMainWindow):
         self.status = StatusBar()
         self.flow = ReplyFlow(self.chat, self.charts)
         self.applying = Applying(engine)
-        self.opening = Opening(self, engine, self.applying, self.models, self.chat)
         self.talk = Talk(store or Store())
+        self.fits = Fits(engine, self.models, lambda: self.talk.settings)
+        self.opening = Opening(
+            self, engine, self.applying, self.models, self.chat, self.fits, self.talk.store
+        )
         self.conversations = Conversations(self.chat, self.chats, self.flow, engine, self.talk)
         self.fidelity = FidelityWiring(engine, self.conversations, self.charts, self.status)
         self.background = Background(self, engine, lambda: self.talk.settings)
@@ -147,6 +151,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """The engine ends before the window does."""
         self.timer.stop()
+        self.opening.downloads.close()
         self.conversations.remove_deleted()
         self.engine.close()
         self.background.close()
@@ -158,7 +163,7 @@ class MainWindow(QMainWindow):
         self.engine.start()
         self._keep_caches()
         self.fidelity.start()
-        self.engine.find_models()
+        self.opening.look()
 
     # Commands ----------------------------------------------------------------------------------
 
@@ -207,6 +212,8 @@ class MainWindow(QMainWindow):
         self.fidelity.use(settings)
         if settings.appearance != before.appearance:
             apply_appearance(settings.appearance)
+        if settings.memory_limit != before.memory_limit:
+            self.fits.refresh()
         self._refresh_words()
 
     def _on_shown(self) -> None:
@@ -412,7 +419,6 @@ class MainWindow(QMainWindow):
             reason = ""
         self.chat.set_ready(reason)
         self.applying.set_replying(self.flow.replying)
-        self.models.set_replying(self.flow.active)
         self.actions_.update(
             can_regenerate=self.chat.can_regenerate(),
             replying=self.flow.active,

@@ -28,12 +28,13 @@ def free_memory() -> int:
     return int(psutil.virtual_memory().available)
 
 
-def choose(model: Any, parameters: int, stored: int) -> Compute:
+def choose(model: Any, parameters: int, stored: int, *, anyway: bool = False) -> Compute:
     """Choose for MLX's default device.
 
     ``parameters`` counts unpacked values, ``stored`` the bytes as they lie on disk. On Metal the model
     stays as it is. On a CPU float32 is 20 to 50 times faster than 16 bits or packed weights, so
-    weights are unpacked where memory allows. Raises ModelError when not even the packed model fits.
+    weights are unpacked where memory allows. Raises ModelError when not even the packed model fits, unless
+    it shall be tried ``anyway``.
     """
     import mlx.core as mx
 
@@ -42,7 +43,7 @@ def choose(model: Any, parameters: int, stored: int) -> Compute:
     free = free_memory()
     if parameters * 4 + MARGIN <= free:
         return Compute("CPU float32", unpack=True, widen=True)
-    if stored + MARGIN > free:
+    if stored + MARGIN > free and not anyway:
         raise ModelError(
             f"This model takes {readable(stored)} and {readable(free)} of memory are free: close other "
             "programs or choose a smaller model."

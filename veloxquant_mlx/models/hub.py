@@ -120,10 +120,15 @@ def unfinished() -> list[tuple[HubModel, int]]:
 
 
 def forget(name: str) -> None:
-    """Remove what has come of a download that was stopped. Raises ModelError."""
-    work = _work(repository_of(name))
+    """Remove what has come of a download that was stopped. Raises ModelError, also while one is running."""
+    repository = repository_of(name)
+
+    def refuse(_: float | None, __: str) -> None:
+        raise ModelError(f"{repository} is being fetched by another window: stop it there first.")
+
+    work = _work(repository)
     if work.is_dir():
-        with writing(work), alone(work, silent):
+        with writing(work), alone(work, refuse):
             shutil.rmtree(work)
 
 

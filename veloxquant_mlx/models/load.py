@@ -34,11 +34,12 @@ class LoadedModel:
     """Hex digest that changes when configuration or weights are exchanged; see ``fingerprint``."""
 
 
-def load_model(path: Path, progress: Progress | None = None) -> LoadedModel:
+def load_model(path: Path, progress: Progress | None = None, *, anyway: bool = False) -> LoadedModel:
     """Load a model folder.
 
     Never touches the network, runs code of the folder or reads a pickle. ``progress`` counts bytes of
-    evaluated weights. Raises ModelError in one sentence with the cause attached, and Cancelled from
+    evaluated weights. A model that memory seems too small for is refused, unless it shall be tried
+    ``anyway``. Raises ModelError in one sentence with the cause attached, and Cancelled from
     ``progress``; memory taken until then is given back.
     """
     report = progress or silent
@@ -48,7 +49,7 @@ def load_model(path: Path, progress: Progress | None = None) -> LoadedModel:
     if info.format == "gguf":
         raise ModelError(f"{path.name} is a GGUF file: import it first, then load the folder it becomes.")
     try:
-        return _load(info, report)
+        return _load(info, report, anyway)
     except BaseException as error:
         _forget(error)
         release_memory()
@@ -76,7 +77,7 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _load(info: ModelInfo, report: Progress) -> LoadedModel:
+def _load(info: ModelInfo, report: Progress, anyway: bool) -> LoadedModel:
     report(None, "Getting mlx-lm ready")
     library = _offline_library()
     report(None, f"Reading {info.name}")
@@ -88,7 +89,7 @@ def _load(info: ModelInfo, report: Progress) -> LoadedModel:
             f"{info.name} can't be loaded ({_reason(error)}): download it again or choose another."
         ) from error
     tokenizer = _load_tokenizer(library, info, config)
-    chosen = policy.choose(model, info.parameters or 0, info.size_bytes)
+    chosen = policy.choose(model, info.parameters or 0, info.size_bytes, anyway=anyway)
     model = policy.apply(model, chosen)
     _evaluate(model, info, part(report, 0.02, 1.0))
     report(1.0, f"{info.name} is loaded")

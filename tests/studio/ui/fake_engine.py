@@ -1,12 +1,15 @@
 """An engine without a thread or a model: tests and pictures play its answers by hand."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from studio.ui.engine import Events
 from tests.studio import synthetic
+from veloxquant_mlx.config import SlotShape
+from veloxquant_mlx.layout import Body, Growth, Layout, SlotLayout, alike
 from veloxquant_mlx.steps import FinishedStep, Plan, PrefillStep, Step, TokenStep
 
 
@@ -29,6 +32,20 @@ class FakeInfo:
     key_dim: int | None = 64
     value_dim: int | None = 64
     problem: str | None = None
+
+    body: Body | None = None
+
+    @property
+    def layout(self) -> Layout | None:
+        """As the numbers above have it; slots without KV keep a window."""
+        if not (self.slots and self.heads and self.key_dim and self.value_dim):
+            return None
+        shape = SlotShape(self.heads, self.key_dim, self.value_dim)
+        row = self.heads * (self.key_dim + self.value_dim)
+        window = alike("a 1,024-token window of its own", "keep", "keeps")
+        kv = SlotLayout(None, shape, (Growth(row),))
+        other = SlotLayout(window, shape, (Growth(row, most=1024),))
+        return Layout((kv,) * (self.kv_slots or 0) + (other,) * (self.slots - (self.kv_slots or 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +88,10 @@ class FakeEngine(Events):
         self.busy = False
         self.state = "starting"
         self.tokens = 0
+        self.more: list[str] = []
+        """Where else to look for models."""
+        self.anyway = False
+        """How the last model was to be loaded."""
         self.holds = False
         """Whether a conversation is held: a setting is then applied only by ``play_reread``."""
 
@@ -87,11 +108,13 @@ class FakeEngine(Events):
     def start(self) -> None:
         self.calls.append(("start",))
 
-    def find_models(self) -> None:
+    def find_models(self, more: Sequence[str] = ()) -> None:
         self.calls.append(("find_models",))
+        self.more = list(more)
 
-    def load(self, path: str) -> None:
+    def load(self, path: str, anyway: bool = False) -> None:
         self.calls.append(("load", path))
+        self.anyway = anyway
         self.busy, self.state = True, "loading"
 
     def fetch_starter(self) -> None:

@@ -61,7 +61,7 @@ def test_the_starter_is_fetched_from_the_middle(window: MainWindow, engine: Fake
     engine.progress.emit(0.5, "Fetching 46 of 93 MB")
     assert window.status.state.text() == "Fetching 46 of 93 MB"
     assert window.chat.empty.lead.text() == "Fetching 46 of 93 MB"
-    window.models._cancel.click()
+    window.models.progress.cancel.click()
     assert engine.names()[-1] == "stop"
     engine.busy, engine.state = False, "idle"
     engine.cancelled.emit("models")
