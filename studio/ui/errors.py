@@ -25,7 +25,7 @@ class Notice(QFrame):
         self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._copy = parts.button("Copy details", "link", "Copy what the log has about this")
         self._close = parts.button("Dismiss", "link", "Put this notice away")
-        self._more = parts.button("", "link")
+        self._more = parts.button("", "link", name="More about this")
         self._more.clicked.connect(lambda: self._do and self._do())
         self._copy.clicked.connect(self._copy_details)
         self._close.clicked.connect(self._dismiss)
