@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from ..quantizers.packing import Lanes, lanes
+from ..quantizers.packing import lanes
 from ..quantizers.skvq import clip_grid, find_windows, to_float16
 from ..telemetry import ByteCount, HeadBasis
 from .codes import KERNEL_BITS, KERNEL_GROUPS, CodeStore
@@ -278,8 +278,6 @@ class LatentReader:
                 queries[None], codes.view(mx.uint32), scale, lo, transpose=False, group_size=group,
                 bits=store.bits,
             )  # fmt: skip
-        each: Lanes = lanes(store.bits, group)
-        numbers = each.numbers(codes)  # [groups, N, P]
-        in_lanes = (queries * scale) @ numbers  # [groups, Q, P]
-        on_lo = (lo @ queries.T).swapaxes(-1, -2)  # [groups, Q, 1]
-        return mx.addmm(on_lo, in_lanes, each.matrix.T)
+        each = lanes(store.bits, group)
+        of_codes = each.codes((queries * scale) @ each.numbers(codes))  # [groups, Q, group]
+        return of_codes + (lo @ queries.T).swapaxes(-1, -2)

@@ -134,9 +134,15 @@ def test_water_filling_keeps_to_its_budget_and_leaves_no_step_untaken(budget: fl
     assert bits[0] == max(bits)
 
 
+def test_water_filling_leaves_the_widest_out_of_a_small_budget() -> None:
+    energies = 0.5 ** np.arange(32)
+    assert max(water_fill(energies, 3.9 * 32, 0.25)) == 4
+    assert max(water_fill(energies, 4 * 32, 0.25)) == 8
+
+
 def test_water_filling_gives_nothing_to_channels_without_energy() -> None:
     energies = np.array([10.0, 5.0, 1.0] + [0.0] * 13)
-    assert water_fill(energies, 1000, 0.5) == (6, 6, 6) + (0,) * 13
+    assert water_fill(energies, 1000, 0.5) == (8, 8, 8) + (0,) * 13
 
 
 def test_water_filling_beats_the_same_bits_for_all_on_a_falling_spectrum() -> None:
