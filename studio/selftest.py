@@ -17,6 +17,7 @@ from studio.ui.theme import Scheme
 from studio.ui.window import MainWindow
 from veloxquant_mlx.atomic import write_atomic
 from veloxquant_mlx.errors import VeloxQuantError
+from veloxquant_mlx.report.schema import validate_report
 from veloxquant_mlx.steps import FinishedStep
 
 PROMPT = (

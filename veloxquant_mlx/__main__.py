@@ -1,4 +1,4 @@
-"""Command line: chat, measure, plan, serve, models, methods, download, import."""
+"""Command line: chat, measure, plan, report, serve, models, methods, download, import."""
 
 import argparse
 import json
@@ -18,6 +18,7 @@ from .errors import Cancelled, VeloxQuantError
 from .measure_command import add_measure
 from .openblas import ensure_openblas
 from .plan_command import add_plan
+from .report_command import add_report
 from .serve_command import add_serve
 
 
@@ -85,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add_chat(commands, common)
     add_measure(commands, common)
     add_plan(commands, common)
+    add_report(commands, common)
     add_serve(commands, common)
 
     found = commands.add_parser("models", parents=[common], help="list the models on this computer")

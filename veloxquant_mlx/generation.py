@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -88,6 +89,7 @@ def generate(
         raise VeloxQuantError(
             "The conversation fills the model's context; start a new chat or shorten the prompt."
         )
+    run.turn_to_writing()
     sampler = _Sampler(sampling)
     recorder = None if keep is None else _Recorder(keep)
     entered = list(tokens[run.read :])
@@ -169,6 +171,7 @@ class _Run:
         self.started = time.perf_counter()
         self.first: float | None = None
         self.last = self.started
+        self._read_peak: int | None = None
 
     def take(self, token: int) -> str:
         """Note a token and return the text that became whole with it."""
@@ -186,9 +189,15 @@ class _Run:
         new, self._told = text[self._told :], max(self._told, len(text))
         return new
 
+    def turn_to_writing(self) -> None:
+        """The prompt but its last token is read: from now on the peak is that of writing."""
+        self._read_peak = mx.get_peak_memory()
+        mx.reset_peak_memory()
+
     def snapshot(self) -> CacheSnapshot:
         """The cache now; it has read what was fed and every token written."""
-        return snapshot(self.cache, self.held + self.read + len(self.written))
+        made = snapshot(self.cache, self.held + self.read + len(self.written))
+        return replace(made, peak_memory=max(made.peak_memory, self._read_peak or 0))
 
     def finished(self, reason: str) -> FinishedStep:
         """The closing step. Text that an incomplete character held back is in it."""
@@ -203,6 +212,8 @@ class _Run:
             decode_seconds=self.last - first if self.first is not None else 0.0,
             snapshot=self.snapshot(),
             tokens=tuple(self.written),
+            prefill_peak=mx.get_peak_memory() if self._read_peak is None else self._read_peak,
+            decode_peak=None if self._read_peak is None else mx.get_peak_memory(),
         )
 
 

@@ -3,13 +3,12 @@
 import argparse
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .arguments import add_method, count, progress_bar, resolve_model
 from .config import KVCacheConfig, methods
-from .planning import MemoryPlan, PlanRow, plan_rows, this_machine
+from .planning import MemoryPlan, PlanRow, plan_record, plan_rows, this_machine
 from .spelling import read_config, spell_method
 from .tables import table
 
@@ -62,38 +61,11 @@ def run(options: argparse.Namespace) -> int:
     rows = plan_rows(plan, methods(), config)
     tokens = options.tokens or plan.horizon
     print(
-        json.dumps(record(plan, rows, config, tokens), indent=2)
+        json.dumps(plan_record(plan, rows, config, tokens), indent=2)
         if options.json
         else text(plan, rows, config, tokens)
     )
     return 0
-
-
-def record(plan: MemoryPlan, rows: list[PlanRow], config: KVCacheConfig, tokens: int) -> dict[str, Any]:
-    """JSON-ready; bytes, predicted but for the memory."""
-    need, layout = plan.need(config, tokens), plan.info.layout
-    return {
-        "model": plan.info.name,
-        "machine": asdict(plan.machine),
-        "bytes_per_number": plan.width,
-        "tokens": tokens,
-        "method": spell_method(config),
-        "slots": None if layout is None else layout.plan(config).sentence,
-        "need_bytes": None if need is None else asdict(need) | {"total": need.total},
-        "fits": str(plan.fit(config, tokens)),
-        "cache_bytes_at_16_bits": plan.at_16_bits(tokens),
-        "averaged_over_tokens": plan.horizon,
-        "presets": [
-            {
-                "method": row.spelled,
-                "compressed_slots": row.compressed,
-                "bytes_per_1000_tokens": row.per_thousand,
-                "times_smaller_than_16_bits": row.smaller,
-                "longest_context": None if row.longest is None else asdict(row.longest),
-            }
-            for row in rows
-        ],
-    }
 
 
 def text(plan: MemoryPlan, rows: list[PlanRow], config: KVCacheConfig, tokens: int) -> str:

@@ -4,9 +4,10 @@ Everything is *predicted* in closed form but the weights of a loaded model. No m
 read: a ``ModelInfo`` and a ``Machine`` are enough.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from .config import KVCacheConfig
 from .models.compute import MARGIN
@@ -227,6 +228,37 @@ def _row(plan: MemoryPlan, config: KVCacheConfig) -> PlanRow:
 
 def _unnamed(config: KVCacheConfig) -> str:
     return "" if config == type(config)() else "as set"
+
+
+def plan_record(
+    plan: MemoryPlan, rows: Sequence[PlanRow], config: KVCacheConfig, tokens: int
+) -> dict[str, Any]:
+    """A plan at ``tokens`` tokens, JSON-ready; bytes, predicted but for the memory."""
+    need, layout = plan.need(config, tokens), plan.info.layout
+    return {
+        "model": plan.info.name,
+        "machine": asdict(plan.machine),
+        "bytes_per_number": plan.width,
+        "context": plan.info.context,
+        "weights_measured": plan.measured,
+        "tokens": tokens,
+        "method": spell_method(config),
+        "slots": None if layout is None else layout.plan(config).sentence,
+        "need_bytes": None if need is None else asdict(need) | {"total": need.total},
+        "fits": str(plan.fit(config, tokens)),
+        "cache_bytes_at_16_bits": plan.at_16_bits(tokens),
+        "averaged_over_tokens": plan.horizon,
+        "presets": [
+            {
+                "method": row.spelled,
+                "compressed_slots": row.compressed,
+                "bytes_per_1000_tokens": row.per_thousand,
+                "times_smaller_than_16_bits": row.smaller,
+                "longest_context": None if row.longest is None else asdict(row.longest),
+            }
+            for row in rows
+        ],
+    }
 
 
 def this_machine(memory: int | None = None, *, metal: bool | None = None) -> Machine:

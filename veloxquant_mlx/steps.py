@@ -123,6 +123,10 @@ class FinishedStep:
     snapshot: CacheSnapshot
     tokens: tuple[int, ...] = field(default=(), repr=False)
     reuse: Reuse | None = None
+    prefill_peak: int | None = None
+    """MLX's peak memory while the prompt was read, weights included, bytes (measured)."""
+    decode_peak: int | None = None
+    """The same while the reply was written; None where nothing was."""
 
     @property
     def prefill_speed(self) -> float | None:

@@ -102,6 +102,10 @@ class History:
         self._marks = [mark for mark in marks if self._snapshot and mark < self._snapshot.tokens]
         self._version += 1
 
+    def slots_as_dict(self) -> dict[str, Any]:
+        """Every slot at every row, JSON-ready and independent of later changes; see the report's schema."""
+        return self._slots.as_dict()
+
     def columns(self) -> dict[str, np.ndarray]:
         """Column name -> read-only view of its rows, valid until the next change."""
         views = {name: column[: self._rows] for name, column in self._data.items()}

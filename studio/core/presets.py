@@ -11,10 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studio.core.saving import save
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import QuantizerConfigError, VeloxQuantError
 from veloxquant_mlx.paths import data_dir
+from veloxquant_mlx.saving import save
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator

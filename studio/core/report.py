@@ -4,25 +4,20 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
 
 from studio.core.history import History
-from studio.core.saving import save
 from studio.core.surroundings import machine, versions
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.models.describe import ModelInfo
+from veloxquant_mlx.report.schema import FORMAT, VERSION, validate_report
+from veloxquant_mlx.saving import save
 from veloxquant_mlx.steps import FinishedStep, Plan
 from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot, LayerStats
-
-FORMAT, VERSION = "veloxquant-memory-report", 1
 
 NOT_YET = "nothing compressed yet"
 
@@ -39,7 +34,11 @@ UNITS: Mapping[str, str] = {
     "slots.gauges": "named numbers of the method; null where unknown",
     "ratio": "16-bit bytes over counted bytes, end to end, counted",
     "speeds": "tokens per second of the last reply, measured",
+    "speeds.reference": "the same of a reply through the uncompressed cache in this session, measured",
     "memory": "bytes, MLX's own statistics with the weights, measured; peak since the last reply began",
+    "prediction": "bytes and tokens, predicted in closed form; weights measured where the model is loaded",
+    "fidelity": "nats per token and shares, measured against the uncompressed cache; null where it was not",
+    "slot_history": "the figures of every slot at every row of the history, as straight lines",
     "history.tokens": "tokens in the cache, one row per token count",
     "history.codes to history.foreign": "bytes over all slots, counted",
     "history.reference": "bytes at 16 bits, counted",
@@ -47,7 +46,7 @@ UNITS: Mapping[str, str] = {
     "history.active_memory": "bytes, MLX's active memory with the weights, measured",
     "history.frontier": "tokens behind the flush frontier, smallest over the slots; null where unknown",
 }
-"""What the report's figures are: unit, and counted or measured. Nothing in a report is predicted."""
+"""What the report's figures are: unit, and counted, measured or predicted."""
 
 
 class _Message(Protocol):
@@ -68,6 +67,10 @@ def build_report(
     speeds: FinishedStep | None = None,
     conversation: Iterable[_Message] | None = None,
     device: str | None = None,
+    reference: FinishedStep | None = None,
+    prediction: Mapping[str, Any] | None = None,
+    fidelity: Mapping[str, Any] | None = None,
+    slot_history: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Put a report together.
 
@@ -78,6 +81,9 @@ def build_report(
         speeds: the end of the last reply, None before there is one.
         conversation: the messages, or None to leave the words out of the report.
         device: MLX's name of its device.
+        reference: the end of a reply through the uncompressed cache in the same session.
+        prediction: what ``plan_record`` gives. fidelity: see the schema; None where it was not measured.
+        slot_history: what ``History.slots_as_dict`` gives.
 
     What is unknown is null. Of the model's path only the folder's name is kept.
     """
@@ -111,11 +117,16 @@ def build_report(
         "speeds": {
             "prefill_tokens_per_second_measured": speeds.prefill_speed if speeds else None,
             "decode_tokens_per_second_measured": speeds.decode_speed if speeds else None,
+            "reference": None if reference is None else _reference(reference),
         },
         "memory": {
             "mlx_active_bytes_measured": snapshot.active_memory if snapshot else None,
             "mlx_peak_bytes_measured": snapshot.peak_memory if snapshot else None,
+            "mlx_peak_prefill_bytes_measured": speeds.prefill_peak if speeds else None,
+            "mlx_peak_decode_bytes_measured": speeds.decode_peak if speeds else None,
         },
+        "prediction": None if prediction is None else dict(prediction),
+        "fidelity": None if fidelity is None else dict(fidelity),
         "history": {},
         "units": dict(UNITS),
     }
@@ -126,19 +137,10 @@ def build_report(
             for said in conversation
         ]
     finite: dict[str, Any] = _finite(report)
+    if slot_history is not None:
+        finite["slot_history"] = dict(slot_history)
     finite["history"] = {name: _column(column) for name, column in columns.items()}
     return finite
-
-
-def validate_report(report: Mapping[str, Any]) -> None:
-    """Raise VeloxQuantError, naming what is missing or wrong, unless the report is whole."""
-    error = best_match(_validator().iter_errors(report))
-    if error is not None:
-        place = ".".join(map(str, error.absolute_path)) or "its top level"
-        raise VeloxQuantError(f"The report is not complete: at {place}, {error.message[:200]}.")
-    _validate_history(report["history"])
-    if len(report["slots"]) not in (0, report["plan"]["total_slots"]):
-        raise VeloxQuantError("The report is not complete: the plan and the slots differ in number.")
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
@@ -158,13 +160,25 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
 
 def _as_json(report: Mapping[str, Any]) -> str:
     """JSON for people: one figure a line, but one history column a line."""
-    head = {name: part for name, part in report.items() if name != "history"}
+    long = ("history", "slot_history")
+    head = {name: part for name, part in report.items() if name not in long}
     text = json.dumps(head, indent=2, allow_nan=False, ensure_ascii=False)
+    if "slot_history" in report:
+        slots = json.dumps(report["slot_history"], allow_nan=False, separators=(",", ":"))
+        text = text.removesuffix("\n}") + f',\n  "slot_history": {slots}\n}}'
     columns = [
         f"    {json.dumps(name)}: {json.dumps(column, allow_nan=False, separators=(',', ':'))}"
         for name, column in report["history"].items()
     ]
     return text.removesuffix("\n}") + ',\n  "history": {\n' + ",\n".join(columns) + "\n  }\n}\n"
+
+
+def _reference(finished: FinishedStep) -> dict[str, Any]:
+    return {
+        "tokens": finished.snapshot.tokens,
+        "prefill_tokens_per_second_measured": finished.prefill_speed,
+        "decode_tokens_per_second_measured": finished.decode_speed,
+    }
 
 
 def _model(info: ModelInfo, compute: str) -> dict[str, Any]:
@@ -222,19 +236,6 @@ def _column(column: np.ndarray) -> list[float | None]:
     return values
 
 
-def _validate_history(history: Mapping[str, list[Any]]) -> None:
-    """What the schema leaves out: it would take seconds over the rows of a long conversation."""
-    rows = len(history["tokens"])
-    for name, column in history.items():
-        if len(column) != rows:
-            raise VeloxQuantError(
-                f"The report is not complete: history.{name} has not a row per token count."
-            )
-        unknown = name == "frontier"
-        if not all((type(v) in (int, float) and v >= 0) or (unknown and v is None) for v in column):
-            raise VeloxQuantError(f"The report is not complete: history.{name} has a row without a figure.")
-
-
 def _finite(value: Any) -> Any:
     """The same value with null for every number that is none."""
     if isinstance(value, float):
@@ -242,9 +243,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
     return [_finite(part) for part in value] if isinstance(value, list) else value
-
-
-@cache
-def _validator() -> Draft202012Validator:
-    text = files("studio.core").joinpath("report.schema.json").read_text(encoding="utf-8")
-    return Draft202012Validator(json.loads(text))

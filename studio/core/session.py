@@ -72,6 +72,8 @@ class Session:
         """The end of the last reply, with its figures."""
         self.listener: Listener | None = None
         """Hears every reply, for whoever compares it afterwards."""
+        self.reference: FinishedStep | None = None
+        """The end of the last reply of this model through an uncompressed cache."""
         self._live: LiveCache | None = None
         self._known: list[int] = []
         """Tokens of this chat that were read last, whether their cache is still there or not."""
@@ -94,7 +96,7 @@ class Session:
         """Give the model's memory back."""
         if self.model is not None:
             attention.disable(self.model.model)
-        self.model = None
+        self.model = self.reference = None
         self.new_chat()
         release_memory()
 
@@ -272,6 +274,8 @@ class Session:
                 if isinstance(step, FinishedStep):
                     text, whole = step.text, live.held is not None
                     self.finished = step
+                    if not self.config.compresses:
+                        self.reference = step
                     self._known = list(live.held or ())
                     if self.listener is not None:
                         self.listener.end(self._known, self.config)

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,18 @@ class _Figure:
         """Drop the stretches that start beyond a token count."""
         keep = bisect_right(self.starts, last)
         del self.starts[keep:], self.bases[keep:], self.slopes[keep:]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready; None where a slot has no such figure."""
+        slopes = [
+            np.zeros_like(base) if slope is None else slope
+            for base, slope in zip(self.bases, self.slopes, strict=True)
+        ]
+        return {
+            "starts": list(self.starts),
+            "values": [_plain(base) for base in self.bases],
+            "per_token": [_plain(slope) for slope in slopes],
+        }
 
     def drop_inside(self, gaps: np.ndarray) -> None:
         """Drop the stretches that lie wholly in a gap; ``gaps`` is [n, 2], [first, end) and rising."""
@@ -153,6 +166,19 @@ class _Era:
             )
         return tuple(layers)
 
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready; drift per head is left out."""
+        layout = self.layout
+        return {
+            "from": self.start,
+            "slots": list(layout.slots),
+            "replaced": list(layout.replaced),
+            "figures": {name: self.figures[n].as_dict() for n, name in enumerate(FIXED)},
+            "gauges": {
+                name: self.figures[n].as_dict() for n, name in enumerate(layout.gauges, start=len(FIXED))
+            },
+        }
+
     def _look(self, changed: list[int], shape: tuple[int, int]) -> None:
         """Renew what the next row is held against."""
         if self._tip is None:
@@ -217,6 +243,10 @@ class SlotHistory:
         """The slots at the row of a token count, which was kept and is in no gap."""
         return next(era for era in reversed(self._eras) if era.start <= tokens).layers(tokens)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Everything kept, JSON-ready: see ``slot_history`` in the report's schema."""
+        return {"eras": [era.as_dict() for era in self._eras], "gaps": [list(gap) for gap in self._gaps]}
+
     def _thin(self) -> None:
         """See all but the newest quarter in larger steps, until a quarter of the budget is free again."""
         while self._bytes > 0.75 * self._budget and self._step < _FARTHEST:
@@ -242,6 +272,12 @@ class SlotHistory:
     def _weigh(self) -> None:
         arrays = [a for f in self._figures() for part in (f.bases, f.slopes) for a in part if a is not None]
         self._bytes = sum({id(array): array.nbytes for array in arrays}.values())
+
+
+def _plain(values: Any) -> list[float | None]:
+    """Whole numbers without a decimal point, NaN as None."""
+    listed = [None if math.isnan(value) else value for value in values.tolist()]
+    return [int(value) if value is not None and value == int(value) else value for value in listed]
 
 
 def _joined(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:

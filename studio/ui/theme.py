@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from studio.ui import fonts, style
 from studio.ui.assets import asset
+from veloxquant_mlx.report.ink import KIND_COLOURS
 
 Scheme = Qt.ColorScheme
 
@@ -56,17 +57,6 @@ LIGHT = Tokens(
     good="#00714F", warn="#855700", bad="#A83A00", bad_soft="#FBEAE2",
 )  # fmt: skip
 
-_KINDS = {
-    "codes": ("#56B4E9", "#2A8CC7"),
-    "parameters": ("#CC79A7", "#CC79A7"),
-    "exact": ("#E69F00", "#E69F00"),
-    "sinks": ("#D55E00", "#D55E00"),
-    "side": ("#009E73", "#009E73"),
-    "foreign": ("#9AA3AF", "#5B6470"),
-    "reference": ("#8A93A0", "#8A93A0"),
-}
-"""Kind of byte -> (dark, light). Distinguishable with the common kinds of colour blindness."""
-
 
 def tokens_for(scheme: Scheme) -> Tokens:
     """The tokens of a scheme; an unknown one is dark."""
@@ -93,7 +83,7 @@ def tokens() -> Tokens:
 
 def kind_colour(kind: str, scheme: Scheme) -> QColor:
     """The one colour of a kind of byte (``BYTE_KINDS`` and ``reference``). Raises KeyError for others."""
-    dark, light = _KINDS[kind]
+    dark, light = KIND_COLOURS[kind]
     return QColor(light if scheme == Scheme.Light else dark)
 
 

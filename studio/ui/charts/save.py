@@ -10,11 +10,11 @@ from PySide6.QtGui import QColor, QImage, QPainter, QRegion
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from studio.core.saving import save
 from studio.ui.charts.frame import ChartFrame, Table
 from studio.ui.charts.legend import Legend
 from studio.ui.theme import tokens_for
 from veloxquant_mlx.errors import VeloxQuantError
+from veloxquant_mlx.saving import save
 
 PAD = 16
 SCALE = 2.0

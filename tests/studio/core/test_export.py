@@ -8,11 +8,11 @@ import pytest
 
 from studio.core.export import export_report
 from studio.core.history import History
-from studio.core.report import validate_report
 from studio.core.session import Session
 from tests.tiny import tiny_folder
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
+from veloxquant_mlx.report.schema import validate_report
 
 SECRET = "the words of the person"
 

@@ -10,12 +10,13 @@ import pytest
 
 from studio.core import surroundings
 from studio.core.history import History
-from studio.core.report import NOT_YET, build_report, validate_report, write_report
+from studio.core.report import NOT_YET, build_report, write_report
 from studio.core.session import Message
 from tests.studio.synthetic import history, plan, reply, snapshot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.models.describe import ModelInfo
+from veloxquant_mlx.report.schema import validate_report
 from veloxquant_mlx.steps import FinishedStep
 from veloxquant_mlx.telemetry import BYTE_KINDS
 

@@ -11,13 +11,13 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from studio.core.history import History
-from studio.core.report import validate_report
 from tests.gguf_writer import tiny_gguf
 from tests.studio.ui.test_engine import SKVQ, answer, engine, folder, gate, idle, notes, ready, short_replies
 from tests.studio.ui.worker import LONG, Notes, Speaker
 from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.models import gguf
+from veloxquant_mlx.report.schema import validate_report
 from veloxquant_mlx.steps import Step, TokenStep
 
 __all__ = ["engine", "folder", "notes", "ready", "short_replies"]

@@ -3,8 +3,8 @@
 import errno
 from pathlib import Path
 
-from veloxquant_mlx.atomic import write_atomic
-from veloxquant_mlx.errors import VeloxQuantError
+from .atomic import write_atomic
+from .errors import VeloxQuantError
 
 
 def save(what: str, path: Path, data: bytes) -> None:
