@@ -39,6 +39,8 @@ def _run(options: argparse.Namespace) -> int:
 
     scheme = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}.get(options.theme)
     model = options.model or options.path
+    if options.print_report:
+        return _print_report(options.print_report)
     if options.first_window:
         from studio.first_window import first_window
 
@@ -50,6 +52,25 @@ def _run(options: argparse.Namespace) -> int:
     from studio.app import run
 
     return run(model, scheme)
+
+
+def _print_report(paths: list[Path]) -> int:
+    """For ``veloxquant report --pdf``: no window, no engine."""
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    from PySide6.QtGui import QGuiApplication
+
+    from studio.ui.report_pages import print_reports
+    from veloxquant_mlx.errors import VeloxQuantError
+
+    app = QGuiApplication([])
+    try:
+        print_reports(paths)
+    except VeloxQuantError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        app.shutdown()
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,6 +85,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--self-test", type=Path, metavar="DIR",
         help="use the app once from end to end, try every method, save what was found in DIR, and exit",
+    )  # fmt: skip
+    parser.add_argument(
+        "--print-report", nargs="+", type=Path, metavar="FILE",
+        help="write the last file as PDF from the report, or the two to compare, before it, and exit",
     )  # fmt: skip
     parser.add_argument(
         "--first-window", action="store_true", help="open the window, print the seconds it took, and exit"

@@ -17,7 +17,6 @@ from studio.ui.theme import Scheme
 from studio.ui.window import MainWindow
 from veloxquant_mlx.atomic import write_atomic
 from veloxquant_mlx.errors import VeloxQuantError
-from veloxquant_mlx.report.schema import validate_report
 from veloxquant_mlx.steps import FinishedStep
 
 PROMPT = (
@@ -150,7 +149,7 @@ class SelfTest(QObject):
         if step.snapshot.tokens < 200:
             problems.append(f"only {step.snapshot.tokens} tokens of context")
         # Behind the first window: it brings a schema and what reads it.
-        from studio.core.report import validate_report
+        from veloxquant_mlx.report.schema import validate_report
 
         try:
             validate_report(json.loads((self.folder / "report.json").read_text("utf-8")))

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from .document import Chart, Document
-from .ink import KIND_COLOURS, SURFACES
+from .ink import KIND_COLOURS, SURFACES, colours
 from .words import clean
 
 _LINES = ("reference", "text", "line", "accent", "codes", "sinks")
@@ -27,16 +27,18 @@ def markdown(document: Document) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def printed(document: Document, width: int) -> tuple[str, list[str]]:
-    """HTML that Qt's text documents know, and the drawings it names ``chart:0``, ``chart:1``, in order.
+def printed(document: Document, width: int, *, light: bool = True) -> tuple[str, list[Chart]]:
+    """HTML that Qt's text documents know, and the charts it names ``chart:0``, ``chart:1``, in order.
 
     Args:
-        width: of a drawing, in the units of the page.
+        width: of a drawing, in the units of the page. light: dark words on a light page.
     """
     items = [item for section in document.sections for item in section.items if isinstance(item, Chart)]
     names = {item: index for index, item in enumerate(items)}
-    text = _environment().get_template("print.html").render(doc=document, charts=names, width=width)
-    return text, [item.svg for item in items]
+    text = _environment().get_template("print.html").render(
+        doc=document, charts=names, width=width, c=colours(light=light)
+    )  # fmt: skip
+    return text, items
 
 
 @cache
