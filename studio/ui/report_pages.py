@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QRectF, QSizeF, Qt
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QRect, QRectF, QSizeF, Qt
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -51,9 +51,10 @@ class Drawings(QPyTextObject):
         return QSizeF(self._width, self._width * size.height() / max(1, size.width()) + _TITLE)
 
     def drawObject(
-        self, painter: QPainter, rect: QRectF, text: QTextDocument, position: int, shape: QTextFormat
+        self, painter: QPainter, rect: QRectF | QRect, text: QTextDocument, position: int, shape: QTextFormat
     ) -> None:
         """Lines and words, no pixels. The title is drawn too: no page ends between the two."""
+        rect = QRectF(rect)
         number = _number(shape)
         bold = QFont(text.defaultFont())
         bold.setWeight(QFont.Weight.DemiBold)
