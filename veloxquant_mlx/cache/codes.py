@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import mlx.core as mx
@@ -10,7 +11,7 @@ from ..quantizers.packing import lanes, pack, packed_bytes, unpack
 from ..quantizers.skvq import Window, assign, decode, to_float16
 from ..telemetry import ByteCount
 from .dump import Dump, taken
-from .readers import KernelReader, LaneReader, Reader, on_cpu
+from .readers import KernelReader, LaneReader, Reader, beside, on_cpu
 
 KERNEL_GROUPS = (32, 64, 128)
 KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
@@ -108,7 +109,7 @@ class CodeStore:
             largest = mx.abs(both[:, :, :, : self.first]).max(axis=(1, 2, 3, 4)).tolist()
             lo, scale = (float(value) / _USUAL_ROOT**2 or 1.0 for value in largest)  # type: ignore[arg-type, union-attr]
             self._factors = (lo, scale)
-        roots = mx.sign(both) * mx.sqrt(mx.abs(both) / self._factor_column())
+        roots = mx.sign(both) * mx.sqrt(mx.abs(both) / _column(self._factors or (1.0, 1.0)))
         if self.bits <= 4:
             roots = mx.round(roots)
         else:
@@ -124,13 +125,10 @@ class CodeStore:
             values = stored.astype(dtype)
         else:
             roots = stored.astype(mx.float32)
-            values = (roots * mx.abs(roots) * self._factor_column()).astype(dtype)
+            values = (roots * mx.abs(roots) * _column(self._factors or (1.0, 1.0))).astype(dtype)
         # Views: indexing would copy.
         lo, scale = mx.split(values, 2)
         return Window(mx.squeeze(lo, 0), mx.squeeze(scale, 0))
-
-    def _factor_column(self) -> mx.array:
-        return mx.array(self._factors or (1.0, 1.0)).reshape(2, 1, 1, 1, 1)
 
     def reader(self, dtype: mx.Dtype, queries: int, mean: mx.array | None) -> Reader | None:
         """A reader that computes in ``dtype``, or None where the rows have to be decoded.
@@ -148,7 +146,8 @@ class CodeStore:
             window = self._decoded_window(self._windows, dtype)
             return KernelReader(self.codes.view(mx.uint32), window, group, self.bits, mean)
         if on_cpu() and whole_bytes:
-            window = self._decoded_window(self._windows, mx.float32)
+            with beside():
+                window = self._decoded_window(self._windows, mx.float32)
             return LaneReader(self.codes, window, lanes(self.bits, group), mean)
         return None
 
@@ -182,6 +181,14 @@ class CodeStore:
         return ByteCount(
             codes=rows * packed_bytes(dim, self.bits), parameters=rows * groups * 2 * self.param_bits // 8
         )
+
+
+@lru_cache(maxsize=4096)
+def _column(factors: tuple[float, float]) -> mx.array:
+    """What 8-bit windows [2, B, H, n, G] are multiplied with; kept, as every step asks."""
+    column = mx.array(factors).reshape(2, 1, 1, 1, 1)
+    mx.eval(column)
+    return column
 
 
 def _grown(held: mx.array | None, fresh: mx.array, axis: int) -> mx.array:

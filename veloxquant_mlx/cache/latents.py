@@ -1,6 +1,7 @@
 """Keys as packed latent coordinates: each head's own basis, a width of bits for each latent channel."""
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -11,7 +12,7 @@ from ..quantizers.skvq import clip_grid, find_windows, to_float16
 from ..telemetry import ByteCount, HeadBasis
 from .codes import KERNEL_BITS, KERNEL_GROUPS, CodeStore
 from .dump import Dump, prefixed, taken, under
-from .readers import on_cpu
+from .readers import beside, on_cpu
 
 _FEW = 48
 """Query rows of one head up to which attention goes to the latents."""
@@ -108,7 +109,9 @@ class LatentStore:
         """Products of rows or queries [H, R, D] with their own head's directions, [H, R, N]; 0 elsewhere."""
         if self._owned is None:
             raise ValueError("The store has no basis yet.")
-        return mx.where(self._owned, rows @ self._basis(rows.dtype).T, 0)
+        with beside():
+            basis = self._basis(rows.dtype)
+        return mx.where(self._owned, rows @ basis.T, 0)
 
     def append(self, rows: mx.array) -> mx.array:
         """Encode rows [H, S, D], whole groups; gives each head's share of energy outside its basis, [H]."""
@@ -251,11 +254,11 @@ class LatentReader:
         # Every head's queries stand under one another, 0 where a channel is another head's: so one product
         # serves all heads, whatever number of channels each has.
         flat = self.store.project(queries).reshape(batch * heads * rows, -1)
-        found: mx.array | None = None
-        for width in self.store.widths:
-            of_width = self._of_width(flat[:, width.channels], width.store)
-            found = of_width if found is None else found + of_width
-        if found is None or self.store.mean is None:
+        of_width = self._on_lanes if on_cpu() else self._by_kernel
+        found = reduce(
+            mx.add, [of_width(flat[:, width.channels], width.store) for width in self.store.widths]
+        )
+        if self.store.mean is None:
             raise ValueError("The store is empty.")
         # [groups, rows, group] -> [B, H, R, n]
         found = found.swapaxes(0, 1).reshape(batch, heads, rows, -1)
@@ -266,18 +269,27 @@ class LatentReader:
         """Sums of the rows under weights [B, H, R, n], [B, H, R, D]; keys are not asked for them."""
         return weights @ mx.unflatten(self.store.decoded(weights.dtype), 0, (weights.shape[0], -1))
 
-    def _of_width(self, queries: mx.array, store: CodeStore) -> mx.array:
+    def _by_kernel(self, queries: mx.array, store: CodeStore) -> mx.array:
         """Products of projected queries [Q, N] with the latents of one width, [groups, Q, group]."""
-        channels, group = queries.shape[1], self.store.group
-        codes, window = store.held(queries.dtype)
-        codes = codes.reshape(-1, channels, codes.shape[-1])  # [groups, N, bytes]
-        lo, scale = (part.reshape(-1, 1, channels) for part in window)  # [groups, 1, N]
-        if not on_cpu():
-            lo, scale = (part.swapaxes(-1, -2) for part in (lo, scale))
-            return mx.quantized_matmul(
-                queries[None], codes.view(mx.uint32), scale, lo, transpose=False, group_size=group,
-                bits=store.bits,
-            )  # fmt: skip
-        each = lanes(store.bits, group)
-        of_codes = each.codes((queries * scale) @ each.numbers(codes))  # [groups, Q, group]
+        codes, lo, scale = self._held(store, queries)
+        lo, scale = (part.swapaxes(-1, -2) for part in (lo, scale))
+        return mx.quantized_matmul(
+            queries[None], codes.view(mx.uint32), scale, lo, transpose=False, group_size=self.store.group,
+            bits=store.bits,
+        )  # fmt: skip
+
+    def _on_lanes(self, queries: mx.array, store: CodeStore) -> mx.array:
+        """As ``_by_kernel``, by plain products."""
+        each = lanes(store.bits, self.store.group)
+        with beside():
+            codes, lo, scale = self._held(store, queries)
+            numbers = each.numbers(codes)  # [groups, N, P]
+        of_codes = each.codes((queries * scale) @ numbers)  # [groups, Q, group]
         return of_codes + (lo @ queries.T).swapaxes(-1, -2)
+
+    def _held(self, store: CodeStore, queries: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+        """Codes [groups, N, bytes] and windows [groups, 1, N] of one width."""
+        channels = queries.shape[1]
+        codes, window = store.held(queries.dtype)
+        lo, scale = (part.reshape(-1, 1, channels) for part in window)
+        return codes.reshape(-1, channels, codes.shape[-1]), lo, scale

@@ -1,5 +1,6 @@
 """Attention straight on packed codes: by mlx's quantized kernels, or by plain products on a CPU."""
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -19,6 +20,16 @@ _SHORTEST_PART = 16
 def on_cpu() -> bool:
     """True where plain products beat mlx's quantized and fused kernels, which are written for GPUs."""
     return bool(mx.default_device() == mx.cpu)
+
+
+@lru_cache(maxsize=1)
+def _second_stream() -> mx.ThreadLocalStream:
+    return mx.new_thread_local_stream(mx.cpu)
+
+
+def beside() -> AbstractContextManager[object]:
+    """Where to compute what waits for no query: on a CPU a second stream, which another core can take."""
+    return mx.stream(_second_stream()) if on_cpu() else nullcontext()
 
 
 class Reader(Protocol):
@@ -97,9 +108,10 @@ class LaneReader(NamedTuple):
         """See Reader."""
         in_lanes = self._joined(self._by_group(queries) @ self.lanes.matrix)
         if self._few(queries):
-            lo, scale = (part.swapaxes(-1, -2) for part in self.window)  # [B, H, 1, n]
+            with beside():
+                numbers, (lo, scale) = self._numbers(), self._across()
             # BLAS takes less than half the time with the few columns on the right.
-            products = in_parts(self._numbers(), mx.contiguous(in_lanes.swapaxes(-1, -2)))
+            products = in_parts(numbers, mx.contiguous(in_lanes.swapaxes(-1, -2)))
             found = mx.addmm(products.swapaxes(-1, -2) * scale, queries.sum(axis=-1, keepdims=True), lo)
         else:
             found = in_lanes @ self._rows().swapaxes(-1, -2)
@@ -109,15 +121,20 @@ class LaneReader(NamedTuple):
         """See Reader."""
         back = self.lanes.matrix.T
         if self._few(weights):
-            lo, scale = self.window  # [B, H, n, 1]
+            with beside():
+                planes, (lo, scale) = self.lanes.planes(self.codes), self._across()
             # Summed by mlx: BLAS's product of two vectors depends in its last bit on where they lie.
-            shift = (weights * lo.swapaxes(-1, -2)).sum(axis=-1, keepdims=True)
-            scaled = mx.expand_dims(weights * scale.swapaxes(-1, -2), 2)
-            by_lane = summed_in_parts(scaled, self.lanes.planes(self.codes))  # [B, H, L, R, bytes]
+            shift = (weights * lo).sum(axis=-1, keepdims=True)
+            by_lane = summed_in_parts(mx.expand_dims(weights * scale, 2), planes)  # [B, H, L, R, bytes]
             found = mx.addmm(shift, mx.flatten(by_lane.swapaxes(2, 3), 3), back)
         else:
             found = self._joined(self._by_group(weights @ self._rows()) @ back)
         return found if self.mean is None else found + weights.sum(axis=-1, keepdims=True) * self.mean
+
+    def _across(self) -> Window:
+        """The windows of rows of one group, [B, H, 1, n]."""
+        lo, scale = self.window
+        return Window(lo.swapaxes(-1, -2), scale.swapaxes(-1, -2))
 
     def _few(self, left: mx.array) -> bool:
         return self._groups == 1 and left.shape[2] <= _FEW

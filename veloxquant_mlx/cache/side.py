@@ -8,7 +8,7 @@ import mlx.core as mx
 from ..quantizers.skvq import to_float16
 from ..telemetry import ByteCount
 from .dump import Dump, taken
-from .readers import Reader, RowReader
+from .readers import Reader, RowReader, beside
 
 _Change = Callable[[mx.array], mx.array]
 
@@ -249,7 +249,8 @@ class Side:
 
         Here, on its rows decoded for the call.
         """
-        return RowReader(self._decoded(dtype, lambda coded: coded))
+        with beside():
+            return RowReader(self._decoded(dtype, lambda coded: coded))
 
     def store_bytes(self) -> ByteCount:
         """Bytes of codes, parameters and side data (counted)."""
