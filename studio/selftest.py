@@ -123,7 +123,7 @@ class SelfTest(QObject):
 
     def _export(self) -> None:
         self.window.grab().save(str(self.folder / "window.png"))
-        self.window.engine.export(str(self.folder / "report.json"), True, self.window.charts.columns())
+        self.window.engine.export(str(self.folder / "report.json"), True, self.window.charts.take())
 
     def _on_exported(self, _: str) -> None:
         self._end(None)

@@ -25,7 +25,9 @@ class Actions:
         self.open_file = self._make("Open GGUF file…", "Ctrl+Shift+O", models.ask_file)
         self.download = self._make("Download a model…", "Ctrl+D", models.ask_download)
         self.attach = self._make("Attach text files…", "Ctrl+Shift+A", window.chat.prompt.ask_file)
-        self.export = self._make("Export report…", "Ctrl+E", window.export)
+        self.export = self._make("Export report…", "Ctrl+E", window.papers.export)
+        self.open_report = self._make("Open report…", "Ctrl+Shift+L", window.papers.open_report)
+        self.plan = self._make("Memory plan…", "Ctrl+L", window.papers.plan)
         self.export_chat = self._make("Export chat…", "Ctrl+Shift+E", window.export_chat)
         self.regenerate = self._make("Regenerate reply", "Ctrl+R", window.regenerate)
         self.go_on = self._make("Continue reply", "Ctrl+Shift+R", window.conversations.go_on)
@@ -48,8 +50,8 @@ class Actions:
         """File, reply, application."""
         return [
             [
-                self.new, self.search, self.open_folder, self.open_file, self.download, self.export,
-                self.export_chat,
+                self.new, self.search, self.open_folder, self.open_file, self.download, self.plan,
+                self.export, self.open_report, self.export_chat,
             ],
             [self.regenerate, self.go_on, self.stop, self.attach, self.reply_settings],
             [self.settings, self.keyboard, self.log, self.about, self.quit],

@@ -107,6 +107,11 @@ class CachePanel(QFrame):
         self._settled = self.config()
         self._stack.setCurrentIndex(1)
 
+    @property
+    def methods(self) -> Mapping[str, type[KVCacheConfig]]:
+        """The catalogue, empty before it is known."""
+        return self._methods
+
     def config(self) -> KVCacheConfig | None:
         """The configuration the controls stand for, None before the methods are known."""
         form = self._forms.get(self.method_box.currentData() or "")

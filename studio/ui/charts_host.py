@@ -83,9 +83,11 @@ class ChartsHost(QFrame):
             self.load()
         self.history.append(step)
 
-    def columns(self) -> dict[str, Any]:
-        """Copies of the history's columns, for a report; empty before the charts are there."""
-        return {} if self.history is None else {k: v.copy() for k, v in self.history.columns().items()}
+    def take(self, said: Any = None, fidelity: Any = None) -> Any:
+        """Everything a report shows, copied now: see ``studio.core.taken``."""
+        from studio.core.taken import take
+
+        return take(self.history, said, fidelity)
 
     def refresh(self) -> None:
         """Draw what is new, at once or after a rest: the processor belongs to the reply."""

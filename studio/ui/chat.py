@@ -198,6 +198,10 @@ class Chat(QWidget):
         if self._current is not None:
             self._current.append(text)
 
+    def running_text(self) -> str | None:
+        """The running reply as far as it goes, None while none runs."""
+        return None if self._current is None else self._current.text()
+
     def finish(self, message: Message) -> None:
         """The running reply ended; a second call does nothing."""
         if self._current is not None:

@@ -21,6 +21,7 @@ from studio.ui.engine import figures_of
 from studio.ui.flow import ReplyFlow
 from studio.ui.link import EngineLike
 from veloxquant_mlx.errors import VeloxQuantError
+from veloxquant_mlx.prompt import Turn
 from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import FinishedStep
 
@@ -202,6 +203,15 @@ class Conversations(QObject):
             if left is not None:
                 self.chat.finish(left)
             self._after()
+
+    def said(self) -> list[Turn]:
+        """System prompt and every message shown, a running reply as far as it goes."""
+        system: list[Turn] = [("system", self.talk.system)] if self.talk.system.strip() else []
+        said: list[Turn] = [(message.role, message.content) for message in self.talk.tree.path()]
+        running = self.chat.running_text()
+        if running is not None and said:
+            said[-1] = (said[-1][0], running)
+        return system + said
 
     # Inside ------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 class _Export:
     path: str
     with_transcript: bool
-    history: Any
+    taken: Any
 
 
 class Events(QObject):
@@ -238,10 +238,12 @@ class _Worker(Events):
             wanted = self.exports.popleft()
             with self._edge("export", "writing the report"):
                 from studio.core.export import export_report
+                from studio.ui.report_pages import pdf
 
                 export_report(
-                    self._ready(), Path(wanted.path), wanted.history, with_transcript=wanted.with_transcript
-                )
+                    self._ready(), Path(wanted.path), wanted.taken,
+                    with_transcript=wanted.with_transcript, printer=pdf,
+                )  # fmt: skip
                 self.exported.emit(wanted.path)
 
     def _begun(self, request: Request, stop: threading.Event) -> Iterator[Step]:
@@ -498,9 +500,9 @@ class Engine(Events):
         for stop in list(self._stops):
             stop.set()
 
-    def export(self, path: str, with_transcript: bool, history: Any) -> None:
-        """Write a memory report, also while a reply runs; ``history`` is a dict of copied columns."""
-        self._worker.exports.append(_Export(path, with_transcript, history))
+    def export(self, path: str, with_transcript: bool, taken: Any) -> None:
+        """Write a memory report of what was ``Taken``, also while a reply runs."""
+        self._worker.exports.append(_Export(path, with_transcript, taken))
         self._exports.emit()
 
     def drain(self) -> list[Step]:

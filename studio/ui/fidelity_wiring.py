@@ -1,6 +1,7 @@
 """Brings what the engine compared to the messages, the view and the status bar."""
 
 from collections import OrderedDict
+from typing import Any
 
 from PySide6.QtCore import QObject
 
@@ -64,6 +65,14 @@ class FidelityWiring(QObject):
         if self._on and self.in_use is not None and not self.in_use.compresses:
             why_not = NOTHING
         self._charts.set_fidelity(Fidelity(replies, self._slots, self._through, self._progress, why_not))
+
+    def record(self) -> dict[str, Any] | None:
+        """What was compared of the shown conversation, for a report; None where nothing was."""
+        from studio.core.taken import fidelity_record
+
+        ids = [message.id for message in self._conversations.talk.tree.path()]
+        replies = [part.fidelity for id in ids for part in self._known.get(id, ())]
+        return fidelity_record(replies, self._slots)
 
     def _on_progress(self, step: object) -> None:
         if step is None:

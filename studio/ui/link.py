@@ -83,8 +83,8 @@ class EngineLike(Protocol):
     def stop(self) -> None:
         """Stop a reply, or cancel loading or reading again."""
 
-    def export(self, path: str, with_transcript: bool, history: Any) -> None:
-        """Write a report; ``history`` is a dict of copied columns."""
+    def export(self, path: str, with_transcript: bool, taken: Any) -> None:
+        """Write a report of what was ``Taken``."""
 
     def close(self) -> None:
         """End the engine's thread."""

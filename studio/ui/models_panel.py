@@ -31,6 +31,8 @@ class ModelsPanel(QFrame):
     unload_requested = Signal()
     cancel_requested = Signal()
     refresh_requested = Signal()
+    plan_requested = Signal(str)
+    """Path of the model whose memory is to be planned."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -57,11 +59,15 @@ class ModelsPanel(QFrame):
         self.progress = ProgressCard()
         self.load_button = parts.button("Load", "", "Load the selected model")
         self.unload_button = parts.button("Unload", "", "Unload the model and give its memory back")
+        self.plan_button = parts.button(
+            "Plan…", "", "What the selected model takes in memory, and the longest context that fits"
+        )
         self.give_up_button = parts.button("Cancel", "", "Stop this download and remove what has come of it")
         self.give_up_button.setAccessibleName("Cancel the selected download")
         buttons = QHBoxLayout()
         parts.margins(buttons, 0, 0, 0, 0, 8)
         buttons.addWidget(self.load_button, 1)
+        buttons.addWidget(self.plan_button)
         buttons.addWidget(self.give_up_button)
         buttons.addWidget(self.unload_button)
         column = QVBoxLayout(self)
@@ -84,6 +90,7 @@ class ModelsPanel(QFrame):
         self.unload_button.clicked.connect(self.unload_requested)
         self.give_up_button.clicked.connect(self._give_up)
         self.load_button.clicked.connect(self.activate)
+        self.plan_button.clicked.connect(lambda: self.plan_requested.emit(self.selected_path() or ""))
         self.list.itemActivated.connect(lambda _item: self.activate())
         self.list.currentItemChanged.connect(lambda *_: self._buttons())
         self.list.removal_requested.connect(self._give_up)
@@ -205,6 +212,8 @@ class ModelsPanel(QFrame):
         self.load_button.setToolTip(said)
         self.load_button.setEnabled(usable)
         self.give_up_button.setVisible(fetching)
+        self.plan_button.setVisible(not fetching)
+        self.plan_button.setEnabled(entry is not None and not fetching and entry.layout is not None)
         self.unload_button.setVisible(self.list.loaded is not None and not fetching)
         self.unload_button.setEnabled(not self._busy)
         self.open_button.setEnabled(not self._busy)

@@ -25,7 +25,7 @@ class TopBar(QFrame):
         self.cache_chip.hide()
         self.new_button = parts.button("New chat", "", "Start over with an empty cache (Ctrl+N)")
         self.export_button = parts.button(
-            "Export report", "", "Save bytes, speeds and settings of this conversation as JSON (Ctrl+E)"
+            "Export report", "", "Save bytes, speeds and settings of this conversation (Ctrl+E)"
         )
         row.addWidget(self.model_chip)
         row.addWidget(self.cache_chip)

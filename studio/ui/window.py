@@ -22,7 +22,6 @@ from studio.ui.chat import Chat
 from studio.ui.chats_panel import ChatsPanel
 from studio.ui.conversations import Conversations
 from studio.ui.dialogs import SettingsDialog
-from studio.ui.export import ask_export
 from studio.ui.fidelity_wiring import FidelityWiring
 from studio.ui.fits import Fits
 from studio.ui.flow import REREAD, ReplyFlow
@@ -30,6 +29,7 @@ from studio.ui.link import EngineLike
 from studio.ui.links import ask_to_open
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
+from studio.ui.papers import Papers
 from studio.ui.statusbar import StatusBar
 from studio.ui.theme import apply_appearance
 from studio.ui.topbar import TopBar
@@ -51,6 +51,8 @@ class MainWindow(QMainWindow):
         self.engine = engine
         self.setWindowTitle("VeloxQuant Studio")
         self._info: Any = None
+        self.weights: int | None = None
+        """Bytes it takes in memory before any cache (measured)."""
         self._context: int | None = None
         self._plan: Plan | None = None
         self._ticks = 0
@@ -72,6 +74,7 @@ class MainWindow(QMainWindow):
         )
         self.conversations = Conversations(self.chat, self.chats, self.flow, engine, self.talk)
         self.fidelity = FidelityWiring(engine, self.conversations, self.charts, self.status)
+        self.papers = Papers(self)
         self.background = Background(self, engine, lambda: self.talk.settings)
         self.timer = QTimer(self)
         self.timer.setInterval(TICK_MS)
@@ -83,6 +86,11 @@ class MainWindow(QMainWindow):
         self._wire_engine()
         self._refresh_words()
         self._ready()
+
+    @property
+    def info(self) -> Any:
+        """ModelInfo of the loaded model, None without one."""
+        return self._info
 
     def sizeHint(self) -> QSize:
         """The size the layout was drawn for."""
@@ -118,7 +126,7 @@ class MainWindow(QMainWindow):
         self.top.model_chip.clicked.connect(self.models.list.setFocus)
         self.top.cache_chip.clicked.connect(self.cache.method_box.setFocus)
         self.top.new_button.clicked.connect(self.conversations.new)
-        self.top.export_button.clicked.connect(self.export)
+        self.top.export_button.clicked.connect(self.papers.export)
         self.charts.saved.connect(lambda path: self.chat.notice.show_note(f"View saved to {path}"))
         self.charts.save_failed.connect(lambda sentence: self.chat.notice.show_error(sentence, ""))
 
@@ -227,13 +235,6 @@ class MainWindow(QMainWindow):
         if self.engine.busy:
             self.engine.stop()
 
-    def export(self) -> None:
-        """Ask where to, then write a report."""
-        asked = ask_export(self, self._info.name if self._info else "")
-        if asked:
-            self.chat.notice.clear()
-            self.engine.export(*asked, self.charts.columns())
-
     # The engine's answers ----------------------------------------------------------------------
 
     def _on_methods(self, methods: dict[str, type[KVCacheConfig]]) -> None:
@@ -254,7 +255,7 @@ class MainWindow(QMainWindow):
             self.chat.empty.show_busy(sentence)
 
     def _on_loaded(self, loaded: Any) -> None:
-        self._info, self._context = loaded.info, loaded.context
+        self._info, self._context, self.weights = loaded.info, loaded.context, loaded.active_memory
         self.models.set_loaded(loaded.info)
         self.flow.forget()
         self.cache.set_snapshot(None)

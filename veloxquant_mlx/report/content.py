@@ -18,6 +18,13 @@ WITH_WORDS = (
 NOT_COMPARED = (
     "Fidelity was not measured: how far this cache moves the model's answers is not in this report."
 )
+FITS = {
+    "fits": "it fits",
+    "tight": "it fits with little room",
+    "too large": "it does not fit",
+    "unknown": "whether it fits is unknown",
+}
+"""State of a plan -> words."""
 _HISTORY_ROWS = 24
 
 
@@ -30,6 +37,36 @@ def document(report: Report) -> Document:
         sections=tuple(_sections(report)),
         closing=closing(report),
     )
+
+
+def plan_document(told: Mapping[str, Any]) -> Document:
+    """A plan by itself, as ``plan_record`` gives it."""
+    need, machine = told["need_bytes"], told["machine"]
+    facts = [Fact("Memory to use", megabytes(machine["memory"]), machine["words"])]
+    if need:
+        weights = "measured" if told["weights_measured"] else "predicted"
+        facts += [
+            Fact("Weights", megabytes(need["weights"]), weights),
+            Fact("Cache, as set", megabytes(need["cache"]), "predicted"),
+            Fact("Running pass", megabytes(need["working"]), "predicted"),
+            Fact("Together", megabytes(need["total"]), f"predicted; {FITS[told['fits']]}"),
+            Fact("Cache at 16 bits", megabytes(told["cache_bytes_at_16_bits"]), "counted"),
+            Fact("Per 1,000 tokens, as set", megabytes(1000 * need["cache"] / told["tokens"]), "predicted"),
+            Fact("Per 1,000 tokens, 16 bits", megabytes(_per_thousand(told)), "counted"),
+        ]
+    where = "Metal" if machine["metal"] else "the processor, in float32"
+    return Document(
+        title=f"Memory plan: {told['model']}",
+        lead=f"{told['method']} on {where}, at {told['tokens']:,} tokens. {told['slots'] or ''}".strip(),
+        facts=Facts(tuple(facts)),
+        sections=(Section("The longest context that fits", tuple(_presets(told))),),
+        closing="Predicted in closed form from the model's configuration; nothing was loaded for it.",
+    )
+
+
+def _per_thousand(told: Mapping[str, Any]) -> float | None:
+    whole = told["cache_bytes_at_16_bits"]
+    return None if whole is None else 1000 * whole / told["tokens"]
 
 
 def closing(report: Report) -> str:
@@ -222,6 +259,11 @@ def _prediction(told: Mapping[str, Any]) -> Iterator[Item]:
                 ("Together", megabytes(need["total"])),
             ]
         )
+    yield from _presets(told)
+
+
+def _presets(told: Mapping[str, Any]) -> Iterator[Item]:
+    """The longest context that fits, as a chart and as a table."""
     chart = charts.longest_chart(told["presets"], told.get("context"))
     if chart is not None:
         yield Chart("The longest context that fits, setting by setting", chart, "Predicted.")

@@ -158,8 +158,8 @@ class FakeEngine(Events):
     def stop(self) -> None:
         self.calls.append(("stop",))
 
-    def export(self, path: str, with_transcript: bool, history: Any) -> None:
-        self.calls.append(("export", path, with_transcript, history))
+    def export(self, path: str, with_transcript: bool, taken: Any) -> None:
+        self.calls.append(("export", path, with_transcript, taken))
 
     def close(self) -> None:
         self.calls.append(("close",))

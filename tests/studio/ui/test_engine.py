@@ -9,6 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from studio.core import session as session_module
+from studio.core.taken import take
 from tests.studio.ui.worker import LONG, Gate, Notes, Speaker, endless
 from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
@@ -132,7 +133,7 @@ def test_everything_is_told_on_the_screen_s_thread_and_done_on_another(
     monkeypatch.setattr(live_module, "generate", noting)
     answer(qtbot, ready)
     with qtbot.waitSignal(ready.exported, timeout=LONG):
-        ready.export(str(tmp_path / "r.json"), True, {})
+        ready.export(str(tmp_path / "r.json"), True, take(None))
     with qtbot.waitSignal(ready.failed, timeout=LONG):
         ready.send("")
     with qtbot.waitSignal(ready.models_found, timeout=LONG):

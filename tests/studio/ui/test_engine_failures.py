@@ -11,6 +11,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from studio.core.history import History
+from studio.core.taken import take
 from tests.gguf_writer import tiny_gguf
 from tests.studio.ui.test_engine import SKVQ, answer, engine, folder, gate, idle, notes, ready, short_replies
 from tests.studio.ui.worker import LONG, Notes, Speaker
@@ -191,11 +192,11 @@ def test_a_cancelled_load_gives_back_the_model_s_place(
         ready.load(str(folder))
 
 
-def columns_of(steps: list[Step]) -> Any:
+def taken_of(steps: list[Step]) -> Any:
     history = History()
     for step in steps:
         history.append(step)
-    return {name: column.copy() for name, column in history.columns().items()}
+    return take(history)
 
 
 def test_a_report_is_written_while_a_reply_runs(
@@ -205,14 +206,16 @@ def test_a_report_is_written_while_a_reply_runs(
     ready.send("hello there")
     qtbot.waitUntil(held.reached, timeout=LONG)
     path = tmp_path / "report.json"
-    ready.export(str(path), True, columns_of(ready.drain()))
+    ready.export(str(path), True, taken_of(ready.drain()))
     with qtbot.waitSignal(ready.finished, timeout=LONG):
         held.open()
     assert notes.names().index("exported") < notes.names().index("finished")
     assert notes.of("exported") == [(str(path),)]
     report = json.loads(path.read_text())
     validate_report(report)
-    assert report["tokens"]["in_cache"] >= report["history"]["tokens"][-1]
+    # One moment: what the reply added while the report was written is in no part of it.
+    assert report["tokens"]["in_cache"] == report["history"]["tokens"][-1]
+    assert report["totals"]["resident_bytes_measured"] == report["history"]["resident"][-1]
     assert [turn["content"] for turn in report["transcript"]] == ["hello there"]
     idle(qtbot, ready)
     assert len(notes.of("exported")) == 1
@@ -220,7 +223,7 @@ def test_a_report_is_written_while_a_reply_runs(
 
 def test_a_report_asked_for_at_the_end_holds_the_reply(qtbot: QtBot, ready: Speaker, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    ready.finished.connect(lambda _: ready.export(str(path), True, columns_of(ready.drain())))
+    ready.finished.connect(lambda _: ready.export(str(path), True, taken_of(ready.drain())))
     with qtbot.waitSignal(ready.exported, timeout=LONG):
         ready.send("hello there")
     report = json.loads(path.read_text())
@@ -230,14 +233,16 @@ def test_a_report_asked_for_at_the_end_holds_the_reply(qtbot: QtBot, ready: Spea
 
 def test_a_report_that_cannot_be_written(qtbot: QtBot, ready: Speaker, tmp_path: Path) -> None:
     where, sentence, _ = failure(
-        qtbot, ready, lambda: ready.export(str(tmp_path / "gone" / "r.json"), False, {})
+        qtbot, ready, lambda: ready.export(str(tmp_path / "gone" / "r.json"), False, take(None))
     )
     assert where == "export"
     assert "r.json" in sentence
 
 
 def test_a_report_without_a_model(qtbot: QtBot, engine: Speaker, tmp_path: Path) -> None:
-    where, sentence, _ = failure(qtbot, engine, lambda: engine.export(str(tmp_path / "r.json"), False, {}))
+    where, sentence, _ = failure(
+        qtbot, engine, lambda: engine.export(str(tmp_path / "r.json"), False, take(None))
+    )
     assert (where, "nothing to export" in sentence) == ("export", True)
     assert list(tmp_path.iterdir()) == []
 

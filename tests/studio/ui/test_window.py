@@ -284,24 +284,6 @@ def test_failures_are_said_where_the_person_acts(loaded: MainWindow, engine: Fak
     assert loaded.chat.prompt.text() == ("Why?" if where == "chat" else "")
 
 
-def test_export_asks_and_hands_over_the_columns(
-    loaded: MainWindow, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say(loaded, engine)
-    engine.play_text("x", 5)
-    engine.play_finished("x")
-    monkeypatch.setattr(window_module, "ask_export", lambda parent, name: ("/tmp/r.json", True))
-    loaded.actions_.export.trigger()
-    name, path, with_transcript, columns = engine.calls[-1]
-    assert (name, path, with_transcript) == ("export", "/tmp/r.json", True)
-    assert len(columns["tokens"]) == 5
-    engine.exported.emit("/tmp/r.json")
-    assert loaded.chat.notice.sentence == "Report saved to /tmp/r.json"
-    monkeypatch.setattr(window_module, "ask_export", lambda parent, name: None)
-    loaded.export()
-    assert engine.names().count("export") == 1
-
-
 def test_starting_looks_for_models(window: MainWindow, engine: FakeEngine) -> None:
     window.start()
     assert engine.names() == ["start", "keep_caches", "compare", "find_models"]
