@@ -92,9 +92,7 @@ def test_what_cannot_be_opened_is_said_where_the_person_is(
     assert "Memory report" in window.windowTitle()
 
 
-@pytest.mark.parametrize(
-    ("ending", "start"), [("html", b"<!DOCTYPE"), ("pdf", b"%PDF-"), ("md", b"# Memory")]
-)
+@pytest.mark.parametrize(("ending", "start"), [("html", "<!DOCTYPE"), ("pdf", "%PDF-"), ("md", "# Memory")])
 def test_what_is_read_is_saved_with_a_click(
     loaded: MainWindow,
     monkeypatch: pytest.MonkeyPatch,
