@@ -26,6 +26,8 @@ class Request:
     """Number of the reply in the store."""
     journal: Path | None = None
     """The store's file; None keeps nothing on disk."""
+    limit: int = 0
+    """Percent of the machine's memory; where that seems too small the person is asked. 0 never asks."""
     model: str = ""
     cache: str = ""
     """What the reply is said to come from."""

@@ -45,6 +45,15 @@ class Settings(Declared):
         help="Share of this machine's memory. Above it a model is said not to fit, and a message that would "
         "pass it asks first.",
     )  # fmt: skip
+    mlx_cache: float = param(
+        2.0, label="Memory MLX keeps for reuse", unit="GB", low=0, high=64, step=0.5,
+        help="Freed memory is held ready for the next step, not given back; 0 keeps none and is slower.",
+    )  # fmt: skip
+    mlx_wired: float = param(
+        0.0, label="Memory wired for the GPU", unit="GB", low=0, high=256, step=1,
+        help="On Metal so much stays resident and is never swapped. 0 leaves it to the system, which is "
+        "safe; too much can bring the whole machine to a halt.",
+    )  # fmt: skip
     appearance: str = param(
         "system", label="Appearance", choices=("system", "light", "dark"),
         help="Light or dark, or as the system is set.",

@@ -58,6 +58,8 @@ class Conversations(QObject):
         self.model = self.cache = ""
         """What replies are said to come from."""
         self._running: deque[_Running] = deque()
+        self.unlimited: set[int] = set()
+        """Chats that the person wants to go on with whatever memory they seem to need."""
         chat.send_requested.connect(self.send)
         chat.edit_requested.connect(self._edit)
         chat.regenerate_requested.connect(lambda _: self.regenerate())
@@ -224,11 +226,13 @@ class Conversations(QObject):
         self._running.append(_Running(reply.id, kind, reply.text))
         self._show_path()
         self.begun.emit(kind)
+        chat = self.talk.row.id if self.talk.row else 0
         self.engine.answer(
             Request(
                 kind, tuple(self.talk.turns()), self.talk.sampling,
-                drop=self.talk.settings.at_limit == DROP, chat=self.talk.row.id if self.talk.row else 0,
+                drop=self.talk.settings.at_limit == DROP, chat=chat,
                 message=reply.id, journal=self.talk.keeps, model=self.model, cache=self.cache,
+                limit=0 if chat in self.unlimited else self.talk.settings.memory_limit,
             )
         )  # fmt: skip
         self._tell()

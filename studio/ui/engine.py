@@ -61,6 +61,8 @@ class Events(QObject):
     started = Signal(str)
     """``reply``, ``regenerate`` or ``continue``: the prompt is accepted and being read; ``reread``: the
     conversation is."""
+    over_limit = Signal(object, object)
+    """Request and Excess: memory seems too small for it. It is not begun; ask again with its ``limit`` 0."""
     dropped = Signal(int)
     """So many of the oldest messages are left out of what is read, for the context can't hold them."""
     noted = Signal(str)
@@ -193,11 +195,20 @@ class _Worker(Events):
         ):  # fmt: skip
             self._keeper.enter(self._ready(), request, lambda: self.state_changed.emit("resuming"))
             steps = self._begun(request, stop)
+            if steps is None:
+                return
             self.state_changed.emit("prefill")
             self.started.emit(request.kind)
             self._hand_on(steps, kept.take)
         self._keeper.grew()
         self.state_changed.emit("idle")
+
+    @Slot(object, object)
+    def limit_memory(self, cache: int, wired: int) -> None:
+        with self._edge("models", "setting MLX's memory limits"):
+            from veloxquant_mlx.models.compute import limit_memory
+
+            limit_memory(cache, wired)
 
     @Slot(bool)
     def compare(self, on: bool) -> None:
@@ -246,15 +257,21 @@ class _Worker(Events):
                 )  # fmt: skip
                 self.exported.emit(wanted.path)
 
-    def _begun(self, request: Request, stop: threading.Event) -> Iterator[Step]:
+    def _begun(self, request: Request, stop: threading.Event) -> Iterator[Step] | None:
+        """The steps of a reply; None where the person is asked first."""
         from studio.core.fitting import left_out
+        from studio.core.manners import weigh
         from studio.core.session import Message
 
         session = self._ready()
         turns = list(request.turns)
-        if request.drop and session.model is not None and (gone := left_out(session.model, turns)):
-            first = turns[0][0] == "system"
-            del turns[first : first + gone]
+        gone = left_out(session.model, turns) if request.drop and session.model is not None else 0
+        first = bool(gone) and turns[0][0] == "system"
+        del turns[first : first + gone]
+        if (excess := weigh(session.model, session.config, turns, request.limit / 100)) is not None:
+            self.over_limit.emit(request, excess)
+            return None
+        if gone:
             self.dropped.emit(gone)
         messages = [Message(role, text) for role, text in turns]  # type: ignore[arg-type]
         return session.answer(messages, sampling=request.sampling, stop=stop.is_set)
@@ -393,6 +410,7 @@ class Engine(Events):
     _answer = Signal(object, object)
     _count = Signal(object, str)
     _compare = Signal(bool)
+    _limit_memory = Signal(object, object)
     _keep_caches = Signal(object, object)
     _remove_caches = Signal()
     _exports = Signal()
@@ -415,7 +433,8 @@ class Engine(Events):
             (self._new_chat, worker.new_chat), (self._answer, worker.answer),
             (self._count, worker.count), (self._exports, worker.serve_exports),
             (self._keep_caches, worker.keep_caches), (self._remove_caches, worker.remove_caches),
-            (self._compare, worker.compare), (self._close, worker.close),
+            (self._compare, worker.compare), (self._limit_memory, worker.limit_memory),
+            (self._close, worker.close),
         ):  # fmt: skip
             down.connect(slot)
         # Signal to signal: a plain method would be called on the worker thread, even when queued.
@@ -479,6 +498,10 @@ class Engine(Events):
     def count(self, key: object, text: str) -> None:
         """Count the tokens of a text; answered by ``counted`` where a model is loaded, else by nothing."""
         self._count.emit(key, text)
+
+    def limit_memory(self, cache: int, wired: int) -> None:
+        """Bytes that MLX may keep for reuse, and hold resident on a GPU; 0 is none."""
+        self._limit_memory.emit(cache, wired)
 
     def compare(self, on: bool) -> None:
         """Compare replies with the uncompressed cache from now on, whenever nothing else is to be done;

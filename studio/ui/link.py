@@ -22,6 +22,7 @@ class EngineLike(Protocol):
     configured: Any
     started: Any
     dropped: Any
+    over_limit: Any
     noted: Any
     caches_told: Any
     counted: Any
@@ -70,6 +71,9 @@ class EngineLike(Protocol):
 
     def new_chat(self) -> None:
         """Forget the conversation."""
+
+    def limit_memory(self, cache: int, wired: int) -> None:
+        """Bytes that MLX may keep for reuse, and hold resident on a GPU; 0 is none."""
 
     def compare(self, on: bool) -> None:
         """Compare replies with the uncompressed cache from now on, or don't."""

@@ -27,6 +27,7 @@ from studio.ui.fits import Fits
 from studio.ui.flow import REREAD, ReplyFlow
 from studio.ui.link import EngineLike
 from studio.ui.links import ask_to_open
+from studio.ui.manners import Manners
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
 from studio.ui.papers import Papers
@@ -75,6 +76,9 @@ class MainWindow(QMainWindow):
         self.conversations = Conversations(self.chat, self.chats, self.flow, engine, self.talk)
         self.fidelity = FidelityWiring(engine, self.conversations, self.charts, self.status)
         self.papers = Papers(self)
+        self.manners = Manners(
+            self, engine, self.conversations, self.cache.go_to, lambda: self._on_cancelled("chat")
+        )
         self.background = Background(self, engine, lambda: self.talk.settings)
         self.timer = QTimer(self)
         self.timer.setInterval(TICK_MS)
@@ -170,6 +174,7 @@ class MainWindow(QMainWindow):
         """Start the engine and look for models. Everything is connected by now."""
         self.engine.start()
         self._keep_caches()
+        self._limit_memory()
         self.fidelity.start()
         self.opening.look()
 
@@ -211,6 +216,10 @@ class MainWindow(QMainWindow):
     def _keep_caches(self) -> None:
         self.engine.keep_caches(self.talk.keeps, round(self.talk.settings.cache_limit * 1e9))
 
+    def _limit_memory(self) -> None:
+        settings = self.talk.settings
+        self.engine.limit_memory(round(settings.mlx_cache * 1e9), round(settings.mlx_wired * 1e9))
+
     def _on_caches(self, taken: int) -> None:
         self._cache_bytes = taken
 
@@ -220,6 +229,8 @@ class MainWindow(QMainWindow):
         self.fidelity.use(settings)
         if settings.appearance != before.appearance:
             apply_appearance(settings.appearance)
+        if (settings.mlx_cache, settings.mlx_wired) != (before.mlx_cache, before.mlx_wired):
+            self._limit_memory()
         if settings.memory_limit != before.memory_limit:
             self.fits.refresh()
         self._refresh_words()

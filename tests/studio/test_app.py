@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from studio import app as app_module
 from studio.first_window import age
 from studio.ui.window import MainWindow
-from tests.studio.ui.fake_engine import FakeEngine
+from tests.studio.ui.fake_engine import STARTING, FakeEngine
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_the_engine_starts_once_the_window_is_painted(
     assert engine.names() == []
     with qtbot.waitExposed(window):
         window.show()
-    qtbot.waitUntil(lambda: engine.names() == ["start", "keep_caches", "compare", "find_models"])
+    qtbot.waitUntil(lambda: engine.names() == STARTING)
     window.repaint()
     assert engine.names().count("start") == 1
 
@@ -41,7 +41,7 @@ def test_a_window_that_is_never_painted_starts_its_engine_too(
 ) -> None:
     monkeypatch.setattr(app_module._AfterPaint, "LONGEST_MS", 0)
     app_module._AfterPaint(window)
-    qtbot.waitUntil(lambda: engine.names() == ["start", "keep_caches", "compare", "find_models"])
+    qtbot.waitUntil(lambda: engine.names() == STARTING)
 
 
 def test_the_clock_counts_from_the_birth_of_the_process() -> None:

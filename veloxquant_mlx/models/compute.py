@@ -54,6 +54,19 @@ def choose(model: Any, parameters: int, stored: int, *, anyway: bool = False) ->
     return Compute(f"CPU {_float_name(model)}, slow ({lack})", unpack=False, widen=False)
 
 
+def limit_memory(cache: int, wired: int) -> None:
+    """Set what MLX keeps of freed memory, and what stays resident for a GPU, bytes; 0 is none.
+
+    Without Metal nothing is wired.
+    """
+    import mlx.core as mx
+
+    mx.set_cache_limit(cache)
+    if mx.metal.is_available():
+        recommended = mx.device_info().get("max_recommended_working_set_size")
+        mx.set_wired_limit(min(wired, int(recommended)) if recommended else wired)
+
+
 def apply(model: Any, compute: Compute) -> Any:
     """Carry the choice out without evaluating anything; returns the model."""
     import mlx.core as mx

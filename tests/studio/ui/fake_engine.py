@@ -78,6 +78,10 @@ MODELS = [
 ]  # fmt: skip
 
 
+STARTING = ["start", "keep_caches", "limit_memory", "compare", "find_models"]
+"""What a window tells its engine first."""
+
+
 class FakeEngine(Events):
     """Same signals and commands as the engine. Commands are noted in ``calls``."""
 
@@ -145,6 +149,9 @@ class FakeEngine(Events):
     def new_chat(self) -> None:
         self.calls.append(("new_chat",))
         self.holds = False
+
+    def limit_memory(self, cache: int, wired: int) -> None:
+        self.calls.append(("limit_memory", cache, wired))
 
     def compare(self, on: bool) -> None:
         self.calls.append(("compare", on))

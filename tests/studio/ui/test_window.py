@@ -16,7 +16,7 @@ from studio.ui.theme import Scheme, apply_theme
 from studio.ui.window import MainWindow
 from tests.studio.ui.conftest import METHODS
 from tests.studio.ui.fake_cache import FakeConfig
-from tests.studio.ui.fake_engine import STARTER, FakeEngine
+from tests.studio.ui.fake_engine import STARTER, STARTING, FakeEngine
 from veloxquant_mlx.config import SlotShape
 
 
@@ -286,7 +286,7 @@ def test_failures_are_said_where_the_person_acts(loaded: MainWindow, engine: Fak
 
 def test_starting_looks_for_models(window: MainWindow, engine: FakeEngine) -> None:
     window.start()
-    assert engine.names() == ["start", "keep_caches", "compare", "find_models"]
+    assert engine.names() == STARTING
     for path, command in (("starter", "fetch_starter"), ("/m", "load"), ("/m/a.GGUF", "import_gguf")):
         window.opening.open_path(path)
         assert engine.names()[-1] == command
