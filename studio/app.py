@@ -67,6 +67,12 @@ def make_app(arguments: list[str], scheme: theme.Scheme | None = None) -> App:
     return app
 
 
+def make_window(app: App, store: Store) -> MainWindow:
+    """The window with an engine that is not started yet."""
+    with theme.undressed(app):
+        return MainWindow(Engine(), store)
+
+
 def open_window(
     app: App, model: str | None = None, scheme: theme.Scheme | None = None, store: Store | None = None
 ) -> MainWindow:
@@ -80,7 +86,7 @@ def open_window(
     store = store or Store()
     if scheme is None:
         theme.apply_appearance(load(store, Settings).appearance)
-    window = MainWindow(Engine(), store)
+    window = make_window(app, store)
     app.serve(window)
     if model is not None:
         app.open_model(model)

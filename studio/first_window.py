@@ -9,9 +9,8 @@ from pathlib import Path
 from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
-from studio.app import make_app
+from studio.app import make_app, make_window
 from studio.core.store import Store
-from studio.ui.engine import Engine
 from studio.ui.theme import Scheme
 from studio.ui.window import MainWindow
 
@@ -42,7 +41,7 @@ def first_window(scheme: Scheme | None, started: float) -> int:
     started = min(started, time.perf_counter() - age())
     app = make_app(sys.argv[:1], scheme)
     # Its engine is not started: nothing comes after the first picture.
-    window = MainWindow(Engine(), Store())
+    window = make_window(app, Store())
     _FirstPaint(window, started)
     window.show()
     return app.exec()

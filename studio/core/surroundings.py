@@ -6,8 +6,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 _PACKAGES = {
     "veloxquant-studio": ("veloxquant-studio",),
     "mlx": ("mlx",),
@@ -25,6 +23,8 @@ def versions() -> dict[str, str | None]:
 
 def machine() -> dict[str, Any]:
     """Operating system, processor, cores and memory. Nothing that names the machine or its person."""
+    import psutil
+
     return {
         "platform": platform.platform(),
         "processor": _processor(),

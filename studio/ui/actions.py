@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
 
-from studio.ui.about import AboutDialog
-from studio.ui.dialogs import KeyboardSheet, LogWindow
-
 if TYPE_CHECKING:
     from studio.ui.window import MainWindow
 
@@ -36,7 +33,7 @@ class Actions:
         self.settings = self._make("Settings…", "Ctrl+,", window.open_settings)
         self.settings.setMenuRole(QAction.MenuRole.PreferencesRole)
         self.keyboard = self._make("Keyboard shortcuts", "F1", self._keyboard)
-        self.log = self._make("Show log", None, lambda: LogWindow(window).show())
+        self.log = self._make("Show log", None, self._log)
         self.quit = self._make("Quit", QKeySequence.StandardKey.Quit, window.close)
         self.quit.setMenuRole(QAction.MenuRole.QuitRole)
         self.about = self._make("About VeloxQuant Studio", None, self._about)
@@ -74,7 +71,17 @@ class Actions:
         return action
 
     def _keyboard(self) -> None:
+        # Here and below: start-up waits for every import, and few dialogs are ever opened.
+        from studio.ui.dialogs import KeyboardSheet
+
         KeyboardSheet(self._window, [action for group in self.groups() for action in group]).exec()
 
     def _about(self) -> None:
+        from studio.ui.about import AboutDialog
+
         AboutDialog(self._window).exec()
+
+    def _log(self) -> None:
+        from studio.ui.dialogs import LogWindow
+
+        LogWindow(self._window).show()

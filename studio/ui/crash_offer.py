@@ -1,9 +1,10 @@
 """The first thing a start says after a crash: that there is a log, and a way to read it."""
 
+from pathlib import Path
+
 from PySide6.QtWidgets import QWidget
 
 from studio.core.crashes import find_crash
-from studio.ui.dialogs import LogWindow
 from studio.ui.errors import Notice
 
 CRASHED = "VeloxQuant Studio crashed last time. The log tells where; it stays on this computer."
@@ -18,4 +19,11 @@ def offer_crash_log(parent: QWidget, notice: Notice) -> None:
     crash = find_crash()
     if crash is not None:
         sentence = CRASHED if crash.has_trace else ENDED
-        notice.show_error(sentence, crash.text, ("Show log", lambda: LogWindow(parent, crash.path).show()))
+        notice.show_error(sentence, crash.text, ("Show log", lambda: _show(parent, crash.path)))
+
+
+def _show(parent: QWidget, log: Path) -> None:
+    # Not before it is asked for: start-up waits for every import.
+    from studio.ui.dialogs import LogWindow
+
+    LogWindow(parent, log).show()

@@ -4,7 +4,9 @@ Widgets that paint themselves read ``tokens()``: the application's palette carri
 nothing has to be told which one is on.
 """
 
+import contextlib
 import gc
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from PySide6.QtCore import QObject, Qt
@@ -148,17 +150,36 @@ class Theme(QObject):
     def _dress(self, scheme: Scheme) -> None:
         chevron = asset("chevron-light.svg" if scheme == Scheme.Light else "chevron-dark.svg")
         sheet = style.sheet(tokens_for(scheme).as_dict(), self.scale, chevron.as_posix())
-        # Qt goes through a list of all widgets and calls into Python on the way: a collection there
-        # could delete one that is still on the list.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with _collecting_nothing():
             self._app.setPalette(palette_for(scheme))
             if sheet != self._app.styleSheet():
                 self._app.setStyleSheet(sheet)
-        finally:
-            if collecting:
-                gc.enable()
+
+
+@contextlib.contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """Qt goes through a list of all widgets and calls into Python on the way: a collection there could delete
+    one that is still on the list."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def undressed(app: QApplication) -> Iterator[None]:
+    """Without the stylesheet while a window is put together: each widget that changes its parent would have
+    all below it dressed anew, which takes longer than all the rest. It is dressed once, at the end."""
+    sheet = app.styleSheet()
+    app.setStyleSheet("")
+    try:
+        yield
+    finally:
+        with _collecting_nothing():
+            app.setStyleSheet(sheet)
 
 
 def apply_appearance(name: str) -> None:

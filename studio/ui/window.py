@@ -21,7 +21,6 @@ from studio.ui.charts_host import ChartsHost
 from studio.ui.chat import Chat
 from studio.ui.chats_panel import ChatsPanel
 from studio.ui.conversations import Conversations
-from studio.ui.dialogs import SettingsDialog
 from studio.ui.fidelity_wiring import FidelityWiring
 from studio.ui.fits import Fits
 from studio.ui.flow import REREAD, ReplyFlow
@@ -203,6 +202,8 @@ class MainWindow(QMainWindow):
 
     def open_settings(self) -> None:
         """Show the settings; they hold as soon as they are changed."""
+        from studio.ui.dialogs import SettingsDialog
+
         facts = [f"Chats and settings are kept in {self.talk.store.path}."]
         dialog = SettingsDialog(self, self.talk.settings, facts)
         dialog.changed.connect(self._use_settings)
