@@ -1,7 +1,8 @@
 """Set up this checkout and run something in it: the studio, the command line or the tests.
 
     python3 packaging/dev.py studio [ARGUMENTS]   open the studio; --model starter fetches the small model
-    python3 packaging/dev.py test                 run every check: ruff, mypy, the app's self-test, pytest
+    python3 packaging/dev.py test                 run every check: ruff, mypy, the app's self-test, pytest,
+                                                  and the packaged app and the wheel, built and proven
     python3 packaging/dev.py run COMMAND          run a command inside the environment
 
 Works with nothing but Python 3.11 to 3.13: makes ``.venv``, installs the project into it and, on
@@ -27,7 +28,7 @@ RUN_PACKAGES = (
     "libxcb-cursor0", "libxcb-icccm4", "libxcb-image0", "libxcb-keysyms1", "libxcb-randr0",
     "libxcb-render-util0", "libxcb-shape0", "libxcb-xinerama0", "libglib2.0-0",
 )  # fmt: skip
-TEST_PACKAGES = ("xvfb", "xauth")
+TEST_PACKAGES = ("xvfb", "xauth", "binutils", "desktop-file-utils", "appstream")
 
 
 def main() -> int:
@@ -59,7 +60,7 @@ def sys_python() -> str:
 
 
 def checks() -> list[list[str]]:
-    """The test suite: style, types, tests, and the app used once from end to end."""
+    """Style, types, the app used once from end to end, its packaged form built and proven, and the tests."""
     python = sys_python()
     self_test = [python, "-m", "studio", "--self-test", str(ROOT / "build" / "self-test")]
     if sys.platform.startswith("linux") and shutil.which("xvfb-run"):
@@ -69,6 +70,9 @@ def checks() -> list[list[str]]:
         [python, "-m", "ruff", "format", "--check", "."],
         [python, "-m", "mypy"],
         self_test,
+        [python, "packaging/bundle.py"],
+        [python, "packaging/prove.py"],
+        [python, "packaging/wheel.py"],
         [python, "-m", "pytest"],
     ]
 
@@ -146,7 +150,7 @@ def install(python: str) -> None:
             )
     print("Installing the project and what it needs (about 600 MB the first time)", flush=True)
     pip = [sys_python(), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    if subprocess.run([*pip, "-e", f"{ROOT}[dev]"], check=False).returncode:
+    if subprocess.run([*pip, "-e", f"{ROOT}[dev,packaging]"], check=False).returncode:
         sys.exit("pip could not install the project; its last lines say why. Run the command again to go on.")
     STAMP.write_text(wanted)
 

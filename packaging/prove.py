@@ -95,6 +95,7 @@ def cleared(home: Path, *, screen: bool = False) -> dict[str, str]:
     """An environment without a PATH and without anything of this Python's."""
     home.mkdir(parents=True, exist_ok=True)
     environment = {"HOME": str(home), "VELOXQUANT_HOME": str(home / "studio"), "LANG": "C.UTF-8"}
+    environment |= {name: os.environ[name] for name in ("VELOXQUANT_DEVICE",) if name in os.environ}
     return environment if screen else environment | {"QT_QPA_PLATFORM": "offscreen"}
 
 

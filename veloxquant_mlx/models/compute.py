@@ -1,5 +1,6 @@
 """In which precision a loaded model computes: decided per device, then carried out lazily."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import psutil
 from ..errors import ModelError
 from .disk import readable
 
+DEVICE = "VELOXQUANT_DEVICE"
 MARGIN = 768 << 20
 """Left to the cache, the activations and everything else on the machine, bytes."""
 
@@ -26,6 +28,14 @@ class Compute:
 def free_memory() -> int:
     """Memory a new process could have without swapping, bytes."""
     return int(psutil.virtual_memory().available)
+
+
+def settle_device() -> None:
+    """Compute on the processor, even where there is Metal, if ``VELOXQUANT_DEVICE`` is ``cpu``."""
+    if os.environ.get(DEVICE) == "cpu":
+        import mlx.core as mx
+
+        mx.set_default_device(mx.cpu)
 
 
 def choose(model: Any, parameters: int, stored: int, *, anyway: bool = False) -> Compute:

@@ -48,6 +48,7 @@ def load_model(path: Path, progress: Progress | None = None, *, anyway: bool = F
     info = describe(path)
     if info.format == "gguf":
         raise ModelError(f"{path.name} is a GGUF file: import it first, then load the folder it becomes.")
+    policy.settle_device()
     try:
         return _load(info, report, anyway)
     except BaseException as error:
