@@ -4,10 +4,20 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtCore import (
+    QEvent,
+    QMessageLogContext,
+    QObject,
+    Qt,
+    QTimer,
+    QtMsgType,
+    qInstallMessageHandler,
+)
 
 from studio.app import App, make_app, open_window
 from studio.core.network import watched_network
@@ -160,6 +170,23 @@ class SelfTest(QObject):
         return problems
 
 
+@contextmanager
+def _qt_faults() -> Iterator[list[str]]:
+    """What Qt says about a look that it can't take; everything it says goes to standard error as ever."""
+    said: list[str] = []
+
+    def take(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+        if "Could not parse" in message:
+            said.append(message)
+        print(message, file=sys.stderr)
+
+    before = qInstallMessageHandler(take)
+    try:
+        yield said
+    finally:
+        qInstallMessageHandler(before)
+
+
 class _Uncaught(logging.Handler):
     """Keeps what the log calls critical: an error that nothing caught, such as a panel that can't open."""
 
@@ -197,7 +224,7 @@ def self_test(folder: Path, model: str | None, scheme: Scheme | None, started: f
     logging.getLogger().addHandler(uncaught)
     # Counted from the birth of the process: starting Python is waited for too.
     started = min(started, time.perf_counter() - age())
-    with watched_network() as addresses:
+    with watched_network() as addresses, _qt_faults() as faults:
         app = make_app(sys.argv[:1], scheme)
         # Not the person's own: what is said here is no chat of theirs.
         window = open_window(app, None, scheme, Store(folder / CHATS))
@@ -213,7 +240,7 @@ def self_test(folder: Path, model: str | None, scheme: Scheme | None, started: f
         problems = test.verdict()
         if opened and Path(opened[0]).is_dir():
             problems += _prove(folder, Path(opened[0]))
-    problems += uncaught.said
+    problems += [*uncaught.said, *faults]
     problems += [f"it spoke with {address}" for address in sorted(set(addresses))]
     record = test.timings | {"problems": problems, "platform": app.platformName()}
     try:

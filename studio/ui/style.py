@@ -104,7 +104,7 @@ QComboBox:hover { border-color: $faint; }
 QComboBox:focus { border: 2px solid $accent; padding: 3px 0 3px 7px; }
 QComboBox:disabled { color: $faint; }
 QComboBox::drop-down { border: none; width: 16px; }
-QComboBox::down-arrow { image: url($chevron); width: 10px; height: 10px; }
+QComboBox::down-arrow { image: url("$chevron"); width: 10px; height: 10px; }
 QComboBox QAbstractItemView {
     background: $panel; border: 1px solid $line; border-radius: 6px; padding: 4px; outline: 0;
     selection-background-color: $accent_soft; selection-color: $text;
@@ -181,5 +181,6 @@ def sheet(tokens: Mapping[str, str], scale: float, chevron: str = "") -> str:
 
     text = re.sub(r"(-?\d+)px", pixels, _SHEET)
     # Qt draws a square where a radius is more than half of the side: 10 px and two borders of 2.
-    words = {"chevron": chevron, "handle_radius": f"{(round(10 * scale) + 4) // 2}px", **tokens}
+    quoted = chevron.replace("\\", "\\\\").replace('"', '\\"')
+    words = {"chevron": quoted, "handle_radius": f"{(round(10 * scale) + 4) // 2}px", **tokens}
     return re.sub(r"\$(\w+)", lambda match: words[match.group(1)], text)

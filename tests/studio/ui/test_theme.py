@@ -84,3 +84,15 @@ def test_the_font_has_figures_of_equal_width(qapp) -> None:  # type: ignore[no-u
     assert font.featureValue(QFont.Tag("tnum")) == 1
     assert "DejaVu" not in QFontInfo(font).family()
     assert fonts.interface_font(2.0).pixelSize() == 26
+
+
+@pytest.mark.parametrize(
+    "folder", ["/plain", "/with spaces/Ünïcode 試し", "/a (1); b { }", '/said "so"/back\\slash']
+)
+def test_qt_takes_the_sheet_wherever_the_app_lies(qapp, qtlog, folder: str) -> None:  # type: ignore[no-untyped-def]
+    before = qapp.styleSheet()
+    try:
+        qapp.setStyleSheet(style.sheet(DARK.as_dict(), 1.0, f"{folder}/chevron.svg"))
+    finally:
+        qapp.setStyleSheet(before)
+    assert [record.message for record in qtlog.records if "parse" in record.message] == []
