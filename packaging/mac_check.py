@@ -120,31 +120,41 @@ def metal_faults(contents: Path) -> Iterator[str]:
 # Putting one together --------------------------------------------------------------------------
 
 
-def wheels_wanted() -> list[str]:
-    """Requirements of the app on a Mac, with the versions that are installed here."""
+def wheels_wanted() -> tuple[list[str], list[str]]:
+    """Requirements of the app on a Mac: those that are installed here, and those that differ there.
+
+    The first name a version each; the second are to be fetched with what they need.
+    """
     from packaging.requirements import Requirement
 
-    here = {name: found for name, found in required().items() if name not in (*_OTHERS, OURS)}
-    wanted_here = {f"{found.metadata['Name']}=={found.version}" for found in here.values()}
+    here = {name: found for name, found in required().items() if name not in _OTHERS}
+    same = {name: f"{found.metadata['Name']}=={found.version}" for name, found in here.items()}
+    other: dict[str, str] = {}
     for found in here.values():
         for line in found.requires or ():
             asked = Requirement(line)
-            marked = asked.marker is not None and asked.marker.evaluate(_MAC | {"extra": ""})
-            if marked and "-".join(asked.name.lower().split("_")) not in here:
-                wanted_here.add(f"{asked.name}{asked.specifier}")
-    return sorted([*wanted_here, f"pyinstaller=={installed_version('pyinstaller')}"])
+            name = "-".join(asked.name.lower().split("_"))
+            if asked.marker is None or not asked.marker.evaluate(_MAC | {"extra": ""}):
+                continue
+            if name not in here or here[name].version not in asked.specifier:
+                other[name] = f"{asked.name}{asked.specifier}"
+    differing = {needed for name in other for needed in required(name)} | {OURS}
+    pinned = [line for name, line in same.items() if name not in differing]
+    return sorted([*pinned, f"pyinstaller=={installed_version('pyinstaller')}"]), sorted(other.values())
 
 
 def fetch(folder: Path) -> list[Path]:
-    """Download the wheels; what is there already is not fetched again."""
-    command = [
-        sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
-        "--only-binary=:all:", "--platform", PLATFORM, "--implementation", "cp",
-        "--python-version", f"{sys.version_info[0]}.{sys.version_info[1]}",
-        "--dest", str(folder), "--find-links", str(folder), *wheels_wanted(),
-    ]  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(command, check=True)
+    """Download the wheels into an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    same, other = wheels_wanted()
+    for asked in (["--no-deps", *same], other):
+        command = [
+            sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check",
+            "--only-binary=:all:", "--platform", PLATFORM, "--implementation", "cp",
+            "--python-version", f"{sys.version_info[0]}.{sys.version_info[1]}", "--dest", str(folder), *asked,
+        ]  # fmt: skip
+        subprocess.run(command, check=True)
     return sorted(folder.glob("*.whl"))
 
 
