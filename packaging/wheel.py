@@ -55,7 +55,7 @@ def lacking(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         there = set(archive.namelist())
     needed = {f"{folder}/{Path(source).name}" for source, folder in data_files()}
-    return sorted(needed | {"veloxquant_mlx/py.typed", "studio/__main__.py"} - there)
+    return sorted((needed | {"veloxquant_mlx/py.typed", "studio/__main__.py"}) - there)
 
 
 def installed_commands(wheel: Path) -> dict[str, str]:
