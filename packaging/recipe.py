@@ -103,15 +103,11 @@ def pruned(entries: Iterable[Entry]) -> list[Entry]:
 
 def data_files() -> list[tuple[str, str]]:
     """The project's own files that are no Python: (source, folder in the bundle)."""
-    found = [
-        *(path for path in (ROOT / "assets").rglob("*") if "screenshots" not in path.parts),
-        *(ROOT / "studio").rglob("*.json"),
-        *(ROOT / "veloxquant_mlx" / "texts").iterdir(),
-    ]
+    found = [path for name in ("assets", "studio", "veloxquant_mlx") for path in (ROOT / name).rglob("*")]
     return sorted(
         (str(path), str(path.parent.relative_to(ROOT)))
         for path in found
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".py"
+        if path.is_file() and not {"__pycache__", "screenshots"} & set(path.parts) and path.suffix != ".py"
     )
 
 

@@ -68,8 +68,9 @@ def test_metadata_of_tools_stays_out() -> None:
 
 def test_the_project_s_own_files_are_all_there() -> None:
     places = {f"{folder}/{Path(source).name}" for source, folder in recipe.data_files()}
-    assert {"assets/icon.svg", "assets/fonts/LICENSE-Inter.txt", "studio/core/report.schema.json"} <= places
+    assert {"assets/icon.svg", "assets/fonts/LICENSE-Inter.txt", "studio/core/preset.schema.json"} <= places
     assert any(place.startswith("veloxquant_mlx/texts/") for place in places)
+    assert any(place.endswith("/report.schema.json") for place in places)
     assert not any("screenshots" in place or "__pycache__" in place for place in places)
 
 
