@@ -13,7 +13,7 @@ from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
-REST_MS = 250
+REST_MS = 500
 """Least time between two drawings while steps come: growth by a token or two is not seen any sooner."""
 
 
