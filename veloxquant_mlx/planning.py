@@ -26,7 +26,7 @@ TIGHT = 0.85
 """Share of the memory from which on other programs will be felt."""
 _PASS = (8, 4)
 """Rows of the hidden and of the inner width that one forward pass holds at its highest."""
-_DECODED = 7
+_DECODED = 9
 """Numbers in flight per row number of the slot whose codes are being decoded."""
 
 
@@ -234,7 +234,7 @@ def plan_record(
     plan: MemoryPlan, rows: Sequence[PlanRow], config: KVCacheConfig, tokens: int
 ) -> dict[str, Any]:
     """A plan at ``tokens`` tokens, JSON-ready; bytes, predicted but for the memory."""
-    need, layout = plan.need(config, tokens), plan.info.layout
+    layout = plan.info.layout
     return {
         "model": plan.info.name,
         "machine": asdict(plan.machine),
@@ -244,7 +244,7 @@ def plan_record(
         "tokens": tokens,
         "method": spell_method(config),
         "slots": None if layout is None else layout.plan(config).sentence,
-        "need_bytes": None if need is None else asdict(need) | {"total": need.total},
+        "need_bytes": _need(plan, config, tokens),
         "fits": str(plan.fit(config, tokens)),
         "cache_bytes_at_16_bits": plan.at_16_bits(tokens),
         "averaged_over_tokens": plan.horizon,
@@ -255,10 +255,16 @@ def plan_record(
                 "bytes_per_1000_tokens": row.per_thousand,
                 "times_smaller_than_16_bits": row.smaller,
                 "longest_context": None if row.longest is None else asdict(row.longest),
+                "need_bytes": _need(plan, row.config, tokens),
             }
             for row in rows
         ],
     }
+
+
+def _need(plan: MemoryPlan, config: KVCacheConfig, tokens: int) -> dict[str, int] | None:
+    need = plan.need(config, tokens)
+    return None if need is None else asdict(need) | {"total": need.total}
 
 
 def this_machine(memory: int | None = None, *, metal: bool | None = None) -> Machine:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from pathlib import Path
 
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QComboBox, QDialog, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from studio.ui import parts
@@ -26,7 +27,7 @@ class ExportDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Export report")
         self.setMinimumWidth(440)
-        column = QVBoxLayout(self)
+        self._column = column = QVBoxLayout(self)
         parts.margins(column, 20, 20, 20, 16, 12)
         column.addWidget(parts.label("Export report", "title"))
         column.addWidget(
@@ -71,8 +72,19 @@ class ExportDialog(QDialog):
         """A table has no words whatever the switch says."""
         return self.transcript.isChecked() and self.transcript.isEnabled()
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Only now the words have the fonts they are shown in."""
+        super().showEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """A dialog does not grow with lines of words by itself."""
+        self._column.invalidate()
+        self.setMinimumHeight(max(0, self._column.totalHeightForWidth(self.width())))
+
     def _say(self) -> None:
         self.good_for.setText(FORMS[self.ending()][1])
+        self._make_room()
         self.transcript.setEnabled(self.ending() != "csv")
 
 

@@ -56,7 +56,7 @@ def test_the_running_pass_is_a_block_its_scores_and_the_rows_of_one_slot() -> No
     block = 256 * (8 * 256 + 4 * 1024) + 1000
     assert plan().working(None, 4096) == 2 * (block + 256 * 4096)
     assert plan(metal=False).working(None, 4096) == 4 * (block + 8 * 256 * 4096 + 256 * 4096)
-    assert plan().working(SKVQ, 4096) == 2 * (block + 7 * 256 * 4096)
+    assert plan().working(SKVQ, 4096) == 2 * (block + 9 * 256 * 4096)
     odd = replace(INFO, layout=Layout((SlotLayout(None, SlotShape(2, 96, 96), (ROW,)),)))
     assert plan(odd).working(None, 4096) == 2 * (block + 8 * 256 * 4096 + 2 * 192 * 4096)
     assert plan(replace(INFO, body=None)).working(None, 4096) == 0

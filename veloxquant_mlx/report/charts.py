@@ -194,25 +194,65 @@ def longest_chart(rows: Sequence[Mapping[str, Any]], context: int | None) -> str
     known = [row for row in rows if row["longest_context"] is not None]
     if not known:
         return None
-    high, label = 18, 190.0
-    svg = _Plot("Longest context that fits", 1, 1)
-    height = len(known) * high + 30
-    svg.svg.set("viewBox", f"0 0 {WIDTH} {height}")
-    svg.svg.set("height", str(height))
-    most = max([*(row["longest_context"]["tokens"] for row in known), 1])
-    room = WIDTH - label - 150
-    for index, row in enumerate(known):
-        tokens, y = row["longest_context"]["tokens"], index * high + 6.0
-        svg.words(label - 8, y + 11, row["method"], anchor="end", dress="t-text")
-        dress = "k-reference" if not row["compressed_slots"] else "k-codes"
-        bar = {"x": _n(label), "y": _n(y), "width": _n(max(1.0, room * tokens / most)), "height": "13"}
-        SubElement(svg.svg, "rect", bar | {"rx": "2", "class": dress})
+    most = max(row["longest_context"]["tokens"] for row in known)
+    made = _Rows("Longest context that fits", len(known), max(most, 1))
+    for row in known:
+        tokens = row["longest_context"]["tokens"]
         why = "memory" if row["longest_context"]["by_memory"] else "the model's own"
-        said = f"{tokens:,} ({why})" if tokens else "does not fit"
-        svg.words(label + max(1.0, room * tokens / most) + 6, y + 11, said)
-    unit = "tokens" if context is None else f"tokens; the model's own context is {context:,}"
-    svg.words(label, height - 6, unit)
-    return svg.done()
+        dress = "k-codes" if row["compressed_slots"] else "k-reference"
+        made.row(row["method"], [(tokens, dress)], f"{tokens:,} ({why})" if tokens else "does not fit")
+    return made.done("tokens" if context is None else f"tokens; the model's own context is {context:,}")
+
+
+def need_chart(rows: Sequence[Mapping[str, Any]], tokens: int) -> str | None:
+    """What every setting takes together at one number of tokens; None where nothing is known."""
+    known = [row for row in rows if row.get("need_bytes")]
+    if not known:
+        return None
+    made = _Rows("Memory setting by setting", len(known), max(row["need_bytes"]["total"] for row in known))
+    for row in known:
+        need = row["need_bytes"]
+        parts = [(need[part], dress) for part, dress, _ in _NEED]
+        made.row(row["method"], parts, megabytes(need["total"]))
+    made.plot.legend([("box", dress, words) for _, dress, words in _NEED])
+    return made.done(f"bytes together at {tokens:,} tokens")
+
+
+_NEED = (
+    ("weights", "k-foreign", "weights"),
+    ("working", "k-exact", "running pass"),
+    ("cache", "k-codes", "cache"),
+)
+"""Part of a need, its colour and its words, from left to right."""
+
+
+class _Rows:
+    """Bars that lie, each with its name at the left and its figure at the right."""
+
+    _HIGH, _LEFT, _RIGHT = 18, 190.0, 150.0
+
+    def __init__(self, title: str, count: int, most: float) -> None:
+        self.plot, self._most, self._next = _Plot(title, 1, 1), most, 22.0
+        self._height = count * self._HIGH + 22 + 24
+        self.plot.svg.set("viewBox", f"0 0 {WIDTH} {self._height}")
+        self.plot.svg.set("height", str(self._height))
+
+    def row(self, name: str, parts: Sequence[tuple[float, str]], said: str) -> None:
+        """One more bar, of (value, class) from left to right."""
+        y, x = self._next, self._LEFT
+        self._next += self._HIGH
+        self.plot.words(self._LEFT - 8, y + 11, name, anchor="end", dress="t-text")
+        for value, dress in parts:
+            wide = (WIDTH - self._LEFT - self._RIGHT) * value / self._most
+            box = {"x": _n(x), "y": _n(y), "width": _n(max(0.5, wide)), "height": "13", "class": dress}
+            SubElement(self.plot.svg, "rect", box)
+            x += wide
+        self.plot.words(x + 6, y + 11, said)
+
+    def done(self, unit: str) -> str:
+        """The element as text, with the unit below."""
+        self.plot.words(self._LEFT, self._height - 6, unit)
+        return self.plot.done()
 
 
 def _kinds(shown: Sequence[str]) -> Iterator[tuple[str, str, str]]:

@@ -59,7 +59,7 @@ def plan_document(told: Mapping[str, Any]) -> Document:
         title=f"Memory plan: {told['model']}",
         lead=f"{told['method']} on {where}, at {told['tokens']:,} tokens. {told['slots'] or ''}".strip(),
         facts=Facts(tuple(facts)),
-        sections=(Section("The longest context that fits", tuple(_presets(told))),),
+        sections=(Section("Setting by setting", tuple(_presets(told))),),
         closing="Predicted in closed form from the model's configuration; nothing was loaded for it.",
     )
 
@@ -263,10 +263,14 @@ def _prediction(told: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _presets(told: Mapping[str, Any]) -> Iterator[Item]:
-    """The longest context that fits, as a chart and as a table."""
+    """What every setting takes, and the longest context that fits, as charts and as a table."""
+    needs = charts.need_chart(told["presets"], told["tokens"])
+    if needs is not None:
+        words = f"Predicted; {megabytes(told['machine']['memory'])} may be used ({told['machine']['words']})."
+        yield Chart(f"What each setting takes at {told['tokens']:,} tokens", needs, words)
     chart = charts.longest_chart(told["presets"], told.get("context"))
     if chart is not None:
-        yield Chart("The longest context that fits, setting by setting", chart, "Predicted.")
+        yield Chart("The longest context that fits", chart, "Predicted.")
     rows = []
     for row in told["presets"]:
         longest = row["longest_context"]

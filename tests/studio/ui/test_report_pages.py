@@ -25,7 +25,7 @@ def test_the_words_and_charts_are_on_it(qtbot: QtBot) -> None:
     said = text.toPlainText()
     for words in ("Memory report: SmolLM2-135M-Instruct", "180.0 tokens/s", "87.5 %", "Key bits"):
         assert words in said
-    assert said.count("\ufffc") == 5
+    assert said.count("\ufffc") == 6
     assert f"{report['totals']['counted_bytes']['total']:,}" in said
     assert pages(pdf(document(report))) >= 4
 

@@ -134,7 +134,7 @@ def test_a_long_conversation_of_many_slots_stays_under_a_megabyte() -> None:
 def test_every_chart_is_a_whole_drawing() -> None:
     made = document(sample(fidelity=FIDELITY))
     charts = [item for section in made.sections for item in section.items if isinstance(item, Chart)]
-    assert len(charts) == 5
+    assert len(charts) == 6
     for chart in charts:
         root = fromstring(chart.svg)
         assert (
@@ -142,7 +142,7 @@ def test_every_chart_is_a_whole_drawing() -> None:
         )
     page, drawings = printed(made, 500)
     assert drawings == charts
-    assert [int(n) for n in re.findall(r'src="chart:(\d+)"', page)] == list(range(5))
+    assert [int(n) for n in re.findall(r'src="chart:(\d+)"', page)] == list(range(6))
 
 
 def test_two_reports_side_by_side() -> None:
