@@ -6,10 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import VeloxQuantError
 from .saving import save
+
+if TYPE_CHECKING:
+    from .report.document import Document
 
 _SECONDS = 120
 """Most that the program which prints may take."""
@@ -28,6 +31,7 @@ def add_report(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--md", type=Path, metavar="FILE", help="Markdown")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="a table, one row per token and slot")
     parser.add_argument("--pdf", type=Path, metavar="FILE", help="pages for a printer, drawn by the studio")
+    parser.add_argument("--charts", type=Path, metavar="FOLDER", help="every chart as an SVG of its own")
     parser.set_defaults(run=run)
 
 
@@ -53,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
         if path is not None:
             save("The report", path, text().encode("utf-8"))
             written.append(path)
+    if options.charts is not None:
+        written += _draw(made, options.charts)
     if options.pdf is not None:
         _print(options.report, options.compare, options.pdf)
         written.append(options.pdf)
@@ -63,6 +69,20 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(markdown(made), end="")
     return 0
+
+
+def _draw(made: "Document", folder: Path) -> list[Path]:
+    """Every chart as a file that stands alone, on white."""
+    from .report.ink import standing_alone
+    from .report.render import charts_of
+
+    written = []
+    for number, chart in enumerate(charts_of(made), start=1):
+        stem = "-".join("".join(c if c.isalnum() else " " for c in chart.title.lower()).split())[:60]
+        path = folder / f"{number:02}-{stem}.svg"
+        save("The chart", path, standing_alone(chart.svg, light=True).encode("utf-8"))
+        written.append(path)
+    return written
 
 
 def _print(report: Path, other: Path | None, target: Path) -> None:

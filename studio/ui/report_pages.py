@@ -21,7 +21,7 @@ from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.report.compare import comparison
 from veloxquant_mlx.report.content import document
 from veloxquant_mlx.report.document import Chart, Document
-from veloxquant_mlx.report.ink import colours, sheet
+from veloxquant_mlx.report.ink import colours, standing_alone
 from veloxquant_mlx.report.render import printed
 from veloxquant_mlx.report.schema import read_report
 from veloxquant_mlx.report.words import clean
@@ -42,7 +42,7 @@ class Drawings(QPyTextObject):
         super().__init__(parent)
         self._width, self._titles = width, [chart.title for chart in charts]
         self._text = QColor(colours(light=light)["text"])
-        dressed = (_dressed(chart.svg, light=light) for chart in charts)
+        dressed = (standing_alone(chart.svg, light=light) for chart in charts)
         self._made = [QSvgRenderer(QByteArray(svg.encode())) for svg in dressed]
 
     def intrinsicSize(self, text: QTextDocument, position: int, shape: QTextFormat) -> QSizeF:
@@ -122,9 +122,3 @@ def print_reports(paths: list[Path]) -> None:
 
 def _number(shape: QTextFormat) -> int:
     return int(shape.toImageFormat().name().removeprefix("chart:"))
-
-
-def _dressed(svg: str, *, light: bool) -> str:
-    """A drawing with its own colours in it."""
-    start = svg.index(">") + 1
-    return f"{svg[:start]}<style>{sheet(light=light)}</style>{svg[start:]}"

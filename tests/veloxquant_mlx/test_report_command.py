@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
@@ -87,3 +88,21 @@ def test_a_comparison_has_no_table(
     asked = ["report", str(run_json), "--compare", str(run_json), "--csv", str(tmp_path / "a.csv")]
     assert main(asked) == 1
     assert "A comparison has no table" in capsys.readouterr().err
+
+
+def test_every_chart_is_a_drawing_that_stands_alone(
+    run_json: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "charts"
+    assert main(["report", str(run_json), "--charts", str(folder)]) == 1
+    assert "its folder is no longer there" in capsys.readouterr().err
+    folder.mkdir()
+    assert main(["report", str(run_json), "--charts", str(folder)]) == 0
+    names = sorted(path.name for path in folder.iterdir())
+    assert names[0] == "01-bytes-of-the-whole-cache-over-its-tokens.svg" and len(names) == 4
+    for path in folder.iterdir():
+        root = fromstring(path.read_text("utf-8"))
+        used = {name for element in root.iter() if (name := element.get("class"))}
+        style = root.find("{http://www.w3.org/2000/svg}style")
+        assert style is not None and style.text is not None
+        assert used and all(f".{name}{{" in style.text for name in used)

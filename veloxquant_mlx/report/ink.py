@@ -30,8 +30,14 @@ def colours(*, light: bool) -> dict[str, str]:
     return {name: pair[light] for name, pair in (*KIND_COLOURS.items(), *SURFACES.items())}
 
 
-def sheet(*, light: bool) -> str:
-    """CSS that gives the classes of a chart their colours, for a drawing that stands alone."""
+def standing_alone(svg: str, *, light: bool) -> str:
+    """A chart's drawing with its own colours in it, for a file or for paper."""
+    start = svg.index(">") + 1
+    return f"{svg[:start]}<style>{_sheet(light=light)}</style>{svg[start:]}"
+
+
+def _sheet(*, light: bool) -> str:
+    """CSS that gives the classes of a chart their colours."""
     c = colours(light=light)
     fills = [f".k-{kind}{{fill:{c[kind]}}}" for kind in KIND_COLOURS]
     lines = [

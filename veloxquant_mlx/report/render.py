@@ -33,12 +33,17 @@ def printed(document: Document, width: int, *, light: bool = True) -> tuple[str,
     Args:
         width: of a drawing, in the units of the page. light: dark words on a light page.
     """
-    items = [item for section in document.sections for item in section.items if isinstance(item, Chart)]
+    items = charts_of(document)
     names = {item: index for index, item in enumerate(items)}
     text = _environment().get_template("print.html").render(
         doc=document, charts=names, width=width, c=colours(light=light)
     )  # fmt: skip
     return text, items
+
+
+def charts_of(document: Document) -> list[Chart]:
+    """Every chart in order."""
+    return [item for section in document.sections for item in section.items if isinstance(item, Chart)]
 
 
 @cache
