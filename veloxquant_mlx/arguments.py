@@ -1,15 +1,18 @@
 """What the commands share: their arguments, the folder behind ``--model``, the progress bar."""
 
 import argparse
-import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from . import paths
 from .config import DEFAULT_METHOD
+from .declared import Field
+from .errors import QuantizerConfigError
 from .progress import Progress, silent
+from .sampling import Sampling
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -49,12 +52,42 @@ def count_from_zero(text: str) -> int:
     return value
 
 
-def temperature(text: str) -> float:
-    """A finite number of at least 0."""
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return value
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """``--temperature``, ``--top-p`` and all else that Sampling declares; its longest reply aside."""
+    group = parser.add_argument_group("sampling")
+    for spec in _sampling():
+        unit = f" {spec.param.unit}" if spec.param.unit else ""
+        default = "none" if spec.default is None else f"{spec.default:g}"
+        group.add_argument(
+            f"--{spec.name.replace('_', '-')}",
+            type=_checked(spec),
+            default=spec.default,
+            metavar=spec.name[0].upper(),
+            help=f"{spec.param.low:g} to {spec.param.high:g}{unit}. {spec.param.help} ({default})",
+        )
+
+
+def read_sampling(options: argparse.Namespace) -> Sampling:
+    """What ``add_sampling`` took in."""
+    return Sampling(**{spec.name: getattr(options, spec.name) for spec in _sampling()})
+
+
+def _sampling() -> list[Field]:
+    # A command has a limit of its own that begins lower than a conversation's.
+    return [spec for spec in Sampling.fields() if spec.name != "max_tokens"]
+
+
+def _checked(spec: Field) -> Callable[[str], Any]:
+    """A value of one field, refused in its own words."""
+
+    def read(text: str) -> Any:
+        try:
+            return getattr(Sampling(**{spec.name: spec.type(text)}), spec.name)
+        except QuantizerConfigError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    read.__name__ = f"{spec.type.__name__} value"
+    return read
 
 
 def resolve_model(name: str, progress: Progress) -> Path:

@@ -6,10 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arguments import add_method, add_model, count, progress_bar, resolve_model, temperature
+from .arguments import (
+    add_method,
+    add_model,
+    add_sampling,
+    count,
+    progress_bar,
+    read_sampling,
+    resolve_model,
+)
 from .config import DEFAULT_METHOD
 from .errors import VeloxQuantError
-from .sampling import Sampling
 from .spelling import read_config
 
 if TYPE_CHECKING:
@@ -25,7 +32,6 @@ def add_chat(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-tokens", type=count, default=256, metavar="N", help="most tokens to write (256)"
     )
-    parser.add_argument("--temperature", type=temperature, default=0.0, metavar="T", help="0 is greedy (0)")
     parser.add_argument(
         "--save", type=Path, metavar="FILE", help="keep the cache and the conversation in this file"
     )
@@ -33,6 +39,7 @@ def add_chat(commands: Any, common: argparse.ArgumentParser) -> None:
         "--resume", type=Path, metavar="FILE",
         help="go on with a saved conversation through its cache; nothing it holds is read again",
     )  # fmt: skip
+    add_sampling(parser)
     parser.set_defaults(run=run)
 
 
@@ -75,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     del saved
     for step in live.steps(
         loaded.model, loaded.tokenizer, tokens, reuse,
-        max_tokens=options.max_tokens, sampling=Sampling(temperature=options.temperature),
+        max_tokens=options.max_tokens, sampling=read_sampling(options),
         context=loaded.context,
     ):  # fmt: skip
         if isinstance(step, TokenStep) and not options.json:

@@ -1,5 +1,6 @@
 """The command line: what it prints, what it refuses, and with which exit code."""
 
+import argparse
 import errno
 import io
 import json
@@ -13,10 +14,11 @@ import pytest
 from tests.gguf_writer import tiny_gguf
 from tests.tiny import tiny_folder
 from veloxquant_mlx.__main__ import main
-from veloxquant_mlx.arguments import resolve_model
+from veloxquant_mlx.arguments import add_sampling, read_sampling, resolve_model
 from veloxquant_mlx.config import methods
 from veloxquant_mlx.errors import QuantizerConfigError, VeloxQuantError
 from veloxquant_mlx.progress import silent
+from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.spelling import read_config
 from veloxquant_mlx.telemetry import BYTE_KINDS
 
@@ -328,6 +330,33 @@ def test_the_unexpected_is_one_sentence_that_leads_to_the_details(
     assert "RuntimeError" in (said := refusal(capsys, ["methods"])) and "--verbose" in said
     with pytest.raises(RuntimeError, match="boom"):
         main(["methods", "--verbose"])
+
+
+@pytest.mark.parametrize(
+    "flag", ["--top-p=0", "--top-k=-1", "--top-k=1.5", "--min-p=2", "--repetition-penalty=0.5", "--seed=x"]
+)
+def test_sampling_out_of_range_is_refused(flag: str, capsys: Capture, folder: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(chat(folder, flag))
+    assert f"argument {flag.partition('=')[0]}: " in capsys.readouterr().err
+
+
+def test_everything_sampling_declares_can_be_said() -> None:
+    parser = argparse.ArgumentParser()
+    add_sampling(parser)
+    assert read_sampling(parser.parse_args([])) == Sampling()
+    flags = "--temperature=0.7 --top-p=0.9 --top-k=40 --min-p=0.05 --repetition-penalty=1.1 --seed=7"
+    said = parser.parse_args(flags.split(" "))
+    assert read_sampling(said) == Sampling(0.7, 0.9, 40, 0.05, 1.1, 7)
+
+
+def test_the_same_seed_gives_the_same_reply(capsys: Capture, folder: Path) -> None:
+    def reply(seed: str) -> str:
+        flags = ("--json", "--temperature=2", "--max-tokens=24", f"--seed={seed}")
+        assert main(chat(folder, *flags)) == 0
+        return str(json.loads(capsys.readouterr().out)["reply"])
+
+    assert reply("1") == reply("1") != reply("2")
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "warm"])

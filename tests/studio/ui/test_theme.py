@@ -5,8 +5,12 @@ import re
 
 import pytest
 from PySide6.QtGui import QColor, QFont, QFontInfo, QPalette
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from studio.ui import fonts, style
+from studio.ui.blocks import CodeBlock
+from studio.ui.segments import Segment
 from studio.ui.theme import (
     DARK,
     LIGHT,
@@ -38,6 +42,26 @@ def test_words_reach_four_and_a_half_on_every_surface(t: Tokens) -> None:
     assert contrast(t.on_accent, t.accent) >= 4.5
     for surface in (t.window, t.panel, t.raised):
         assert contrast(t.accent, surface) >= 3, "the focus ring must be seen"
+
+
+@pytest.mark.parametrize("scheme", [Scheme.Dark, Scheme.Light])
+def test_code_reaches_four_and_a_half_in_each_of_its_colours(
+    qtbot: QtBot, qapp: QApplication, scheme: Scheme
+) -> None:
+    apply_theme(qapp, scheme, 1.0)
+    block = CodeBlock("python")
+    qtbot.addWidget(block)
+    block.show_segment(Segment("code", '# why\nfor sky in range(42):\n    print("blue", sky)'))
+    block.resize(400, 160)
+    surface = block.grab().toImage().pixelColor(200, 150).name()
+    line = block.view.document().begin()
+    colours = set()
+    while line.isValid():
+        colours |= {span.format.foreground().color().name() for span in line.layout().formats()}
+        line = line.next()
+    assert len(colours) == 4, "comment, keyword, number and text differ"
+    for colour in (*colours, tokens().text):
+        assert contrast(colour, surface) >= 4.5, (colour, surface)
 
 
 @pytest.mark.parametrize("scheme", [Scheme.Dark, Scheme.Light])

@@ -1,0 +1,137 @@
+"""Opens a window, loads, chats, stops, applies another setting, unloads and closes, over and over.
+
+    python -m tests.benchmarks.cycles [cycles]
+
+In a process of its own, on a tiny random model; the window is closed and reopened with every tenth cycle.
+Prints the memory after a tenth of the cycles and at the end, the threads that are left, and the exit code.
+Ends with an AssertionError where memory grew by more than 5 %, a thread of Python's or Qt's is left, or the
+exit code is not 0. MLX itself keeps the threads of the CPU streams of a thread that has ended, a few for each
+window that was closed: those are told, and are nothing the app could end.
+"""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+MOST_GROWTH = 0.05
+REOPENED = 10
+"""Cycles of one window."""
+_CHILD = "--child"
+_TOLD = "CYCLES_TOLD"
+"""Set in the environment, the memory is told as it goes."""
+_WAIT_MS = 300_000
+"""A machine may be busy with something else."""
+
+
+def main() -> None:
+    """Three hundred cycles by default."""
+    if _CHILD in sys.argv:
+        _child(int(sys.argv[2]), Path(sys.argv[3]))
+        return
+    cycles = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    with tempfile.TemporaryDirectory() as home:
+        environment = os.environ | {"VELOXQUANT_HOME": home, "HOME": home, "QT_QPA_PLATFORM": "offscreen"}
+        command = [sys.executable, "-m", "tests.benchmarks.cycles", _CHILD, str(cycles), home]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, f"exit code {done.returncode}"
+    told = json.loads(done.stdout.splitlines()[-1])
+    growth = told["after"] / told["before"] - 1
+    print(
+        f"{cycles} cycles in {told['seconds']:.0f} s: {told['before'] / 1e6:.1f} MB resident after "
+        f"{told['warm']}, {told['after'] / 1e6:.1f} MB at the end ({growth:+.1%}), {told['left']} threads "
+        f"left of {told['windows']} windows, {told['streams']} kept by MLX, exit code 0"
+    )
+    assert growth <= MOST_GROWTH, f"memory grew by {growth:.1%}"
+    assert told["left"] == 0, "a thread is left"
+
+
+def _child(cycles: int, home: Path) -> None:
+    import psutil
+
+    from studio.app import make_app, open_window
+    from tests.tiny import tiny_folder
+
+    folder = tiny_folder(home / "tiny")
+    app = make_app(sys.argv[:1])
+    process = psutil.Process()
+    begun, warm = time.monotonic(), max(2, cycles // 10)
+    before = threads = windows = left = 0
+    window = None
+    for cycle in range(cycles):
+        if window is None:
+            window, windows = open_window(app), windows + 1
+        _cycle(app, window, folder)
+        if (cycle + 1) % REOPENED == 0 or cycle + 1 == cycles:
+            left += _closed(window)
+            window = None
+        if _TOLD in os.environ and (cycle + 1) % REOPENED == 0:
+            print(cycle + 1, f"{process.memory_info().rss / 1e6:.1f} MB", file=sys.stderr, flush=True)
+        if cycle + 1 == warm:
+            gc.collect()
+            # Threads of libraries, as of the linear algebra, come with the first cycles and stay.
+            before, threads = process.memory_info().rss, process.num_threads()
+    gc.collect()
+    print(
+        json.dumps(
+            {
+                "seconds": time.monotonic() - begun, "warm": warm, "before": before, "windows": windows,
+                "after": process.memory_info().rss, "streams": process.num_threads() - threads,
+                "left": left + threading.active_count() - 1,
+            }
+        )
+    )  # fmt: skip
+
+
+def _cycle(app: Any, window: Any, folder: Path) -> None:
+    from veloxquant_mlx.config import KVCacheConfig
+
+    engine = window.engine
+    _until(app, lambda: window.models.is_known)
+    window.opening.load(str(folder))
+    _until(app, lambda: engine.state == "idle" and window.top.model_chip.whole_text() == folder.name)
+    window.send("Why is the sky blue?")
+    _until(app, lambda: engine.state == "generating")
+    window.stop()
+    _until(app, lambda: engine.state == "idle" and not window.flow.active)
+    other = next(
+        KVCacheConfig(name)
+        for name in ("svdq", "skvq")
+        if KVCacheConfig(name) != window.applying.standing.in_use
+    )
+    window.configure(other)
+    _until(app, lambda: window.applying.standing.in_use == other)
+    window.models.unload_button.click()
+    _until(app, lambda: window.models.list.loaded is None and engine.state == "idle")
+
+
+def _closed(window: Any) -> int:
+    """Close it; how many threads of its own are left."""
+    from PySide6.QtCore import QCoreApplication, QEvent, QThread
+
+    threads = [*window.engine.findChildren(QThread), window.engine._thread]
+    window.close()
+    left = sum(thread.isRunning() for thread in threads)
+    window.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return left
+
+
+def _until(app: Any, reached: Any) -> None:
+    """Let events come until something is reached."""
+    from PySide6.QtCore import QEventLoop
+
+    end = time.monotonic() + _WAIT_MS / 1000
+    while not reached():
+        assert time.monotonic() < end, "it was not reached in time"
+        app.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 100)
+
+
+if __name__ == "__main__":
+    main()
