@@ -1,14 +1,17 @@
 """Replies against what the uncompressed cache would have said: what is kept, and the comparison. No Qt."""
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 import mlx.core as mx
 
 from studio.core.predict import reference_bytes
+from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.fidelity import (
+    Captured,
     KeptRows,
     Replayed,
     ReplayStep,
@@ -24,6 +27,8 @@ from veloxquant_mlx.models.load import LoadedModel
 from veloxquant_mlx.pieces import Pieces
 from veloxquant_mlx.shapes import slot_shapes
 from veloxquant_mlx.steps import TokenStep
+
+_log = logging.getLogger(__name__)
 
 MOST = 8
 """Replies kept at most that were not compared yet, because the next prompt always came first."""
@@ -81,6 +86,8 @@ class Listener:
         """Whether replies are kept; looked at when one begins."""
         self.message = 0
         """Number of the message that is written next."""
+        self.captured: Captured | None = None
+        """Exact rows of the conversation as it was compared last, to try other settings on."""
         self._waiting: list[Said] = []
         self._rows: KeptRows | None = None
         self._offset = 0
@@ -124,9 +131,16 @@ class Listener:
             one.spoken.rows.close()
             self._waiting.remove(one)
 
+    def capture(self, captured: Captured | None) -> None:
+        """Hold these rows in place of those before."""
+        if self.captured is not None:
+            self.captured.close()
+        self.captured = captured
+
     def forget(self) -> None:
         """The conversation is gone."""
         self._drop()
+        self.capture(None)
         self.done(self.waiting)
 
     def _drop(self) -> None:
@@ -137,7 +151,7 @@ class Listener:
 
 def compare(
     loaded: LoadedModel, listener: Listener, held: Sequence[int], config: KVCacheConfig
-) -> Iterator[ReplayStep | Comparison]:
+) -> Generator[ReplayStep | Comparison]:
     """Read the conversation that is ``held`` through an uncompressed cache, and compare what waits for it.
 
     Yields a ReplayStep after each pass (slots count as passes of no tokens) and the Comparison last; whoever
@@ -147,9 +161,12 @@ def compare(
     tokens = list(held)
     elsewhere = [one for one in listener.waiting if list(one.held) != tokens[: len(one.held)]]
     listener.done(elsewhere)
+    if KVCacheBuilder.plan(loaded.model, config).idle:
+        # The model's own cache wrote them: there is nothing that could differ.
+        listener.done(listener.waiting)
     if not listener.waiting:
         return
-    _refuse_too_large(loaded, len(tokens))
+    refuse_too_large(loaded, len(tokens))
     try:
         yield from _compared(loaded, listener, tokens, config)
     finally:
@@ -158,7 +175,7 @@ def compare(
 
 def _compared(
     loaded: LoadedModel, listener: Listener, tokens: list[int], config: KVCacheConfig
-) -> Iterator[ReplayStep | Comparison]:
+) -> Generator[ReplayStep | Comparison]:
     said = listener.waiting
     replayed: Replayed | None = None
     for step in replay(loaded.model, tokens, [one.spoken for one in said]):
@@ -168,25 +185,32 @@ def _compared(
             replayed = step
     if replayed is None:
         return
+    found = replayed.replies
     slots: list[SlotFidelity] = []
-    whole = ReplayStep(len(tokens), len(tokens))
-    for one in each_slot(loaded.model, config, replayed.rows, replayed.queries, replayed.bounds, sides=False):
+    rows = replayed.rows.__getitem__
+    for one in each_slot(loaded.model, config, rows, replayed.queries, replayed.bounds, sides=False):
         slots.append(one)
-        yield whole
+        yield ReplayStep(len(tokens), len(tokens))
+    try:
+        listener.capture(Captured(replayed.rows, replayed.queries, len(tokens)))
+    except VeloxQuantError as error:
+        # Said when somebody wants to try another setting; the comparison is whole without it.
+        _log.info("%s", error)
+    del replayed, rows
     pieces = Pieces(loaded.tokenizer)
     replies = tuple(
         ReplyComparison(
             one.message, one.offset, one.ends,
-            pieces.of([token.token for token in found.tokens]), pieces.of([t.top for t in found.tokens]),
-            found,
+            pieces.of([token.token for token in reply.tokens]), pieces.of([t.top for t in reply.tokens]),
+            reply,
         )
-        for one, found in zip(said, replayed.replies, strict=True)
+        for one, reply in zip(said, found, strict=True)
     )  # fmt: skip
     listener.done(said)
     yield Comparison(len(tokens), config, replies, tuple(slots))
 
 
-def _refuse_too_large(loaded: LoadedModel, tokens: int) -> None:
+def refuse_too_large(loaded: LoadedModel, tokens: int) -> None:
     shapes = [shape for shape in slot_shapes(loaded.model) if shape is not None]
     wanted = reference_bytes(shapes, tokens) * (2 if "float32" in loaded.compute else 1)
     free = free_memory() + mx.get_cache_memory()

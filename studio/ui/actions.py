@@ -29,6 +29,7 @@ class Actions:
         self.regenerate = self._make("Regenerate reply", "Ctrl+R", window.regenerate)
         self.go_on = self._make("Continue reply", "Ctrl+Shift+R", window.conversations.go_on)
         self.reply_settings = self._make("Reply settings", "Ctrl+T", window.below_prompt.open)
+        self.side = self._make("Side by side…", "Ctrl+B", window.side.open)
         self.stop = self._make("Stop", "Esc", window.stop)
         self.settings = self._make("Settings…", "Ctrl+,", window.open_settings)
         self.settings.setMenuRole(QAction.MenuRole.PreferencesRole)
@@ -50,7 +51,7 @@ class Actions:
                 self.new, self.search, self.open_folder, self.open_file, self.download, self.plan,
                 self.export, self.open_report, self.export_chat,
             ],
-            [self.regenerate, self.go_on, self.stop, self.attach, self.reply_settings],
+            [self.regenerate, self.go_on, self.side, self.stop, self.attach, self.reply_settings],
             [self.settings, self.keyboard, self.log, self.about, self.quit],
         ]  # fmt: skip
 
@@ -60,6 +61,7 @@ class Actions:
         self.go_on.setEnabled(can_regenerate and self._window.chat.can_go_on())
         self.export_chat.setEnabled(not self._window.chat.is_empty())
         self.export.setEnabled(has_model)
+        self.side.setEnabled(has_model and not replying)
 
     def _make(self, text: str, key: object, do: object) -> QAction:
         action = QAction(text, self._window)

@@ -184,6 +184,25 @@ class CachePanel(QFrame):
         self.set_config(config)
         self._let_go()
 
+    def choices(self) -> dict[str, KVCacheConfig]:
+        """Settings by name: the uncompressed one first, then what the controls say, then every preset."""
+        methods = self._methods.values()
+        found = {method.label: method() for method in methods if not method.compresses}
+        config = self.config()
+        if config is not None:
+            found[f"{self.title(config)} (now)"] = config
+        for method in methods:
+            if method.compresses:
+                kept = {name: method.preset(name) for name in method.presets}
+                kept |= {preset.name: preset.config for preset in self.presets.of(method.key())}
+                found |= {f"{method.label} {name}": config for name, config in kept.items()}
+        return found
+
+    def choose(self, config: KVCacheConfig) -> None:
+        """Take a setting found elsewhere over, as if it had been set by hand."""
+        self.set_config(config)
+        self._settle()
+
     def presets_changed(self) -> None:
         """A preset of one's own came, went or has another name."""
         self._edited()

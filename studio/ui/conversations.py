@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFileDialog
 
 from studio.core.conversation import Attachment, Figures, Message
+from studio.core.keeping import figures_of
 from studio.core.messages import StoreError
 from studio.core.request import Kind, Request
 from studio.core.settings import DROP
@@ -17,7 +18,6 @@ from studio.core.talk import Talk
 from studio.core.transcript import export_chat
 from studio.ui.chat import Chat
 from studio.ui.chats_panel import ChatsPanel
-from studio.ui.engine import figures_of
 from studio.ui.flow import ReplyFlow
 from studio.ui.link import EngineLike
 from veloxquant_mlx.errors import VeloxQuantError

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QCoreApplication, QObject, QThread, Signal, Slot
 
-from studio.core.conversation import Figures
-from studio.core.messages import Journal, StoreError
+from studio.core.keeping import KeptReply
 from studio.core.request import Request
-from studio.ui.comparer import Comparer
+from studio.ui.idle_work import IdleWork
 from studio.ui.keeper import CacheKeeper
 from veloxquant_mlx.errors import Cancelled, VeloxQuantError
 from veloxquant_mlx.progress import Progress
@@ -79,6 +78,12 @@ class Events(QObject):
     """How far the conversation is read through the uncompressed cache, a ReplayStep; None when it ended."""
     compared = Signal(object)
     """Comparison: what the uncompressed cache would have said."""
+    tried = Signal(object)
+    """Tried: a setting on the conversation's exact rows, after every slot."""
+    finding = Signal(object)
+    """Finding: how far the search for the smallest setting is; None when it ended before its end."""
+    answered = Signal(object)
+    """Answer: what a column has of an answer side by side; None when all of them have ended."""
     exported = Signal(str)
     """Path of the report."""
     cancelled = Signal(str)
@@ -99,10 +104,9 @@ class _Worker(Events):
         self._keeper = CacheKeeper(self)
         self._keeper.noted.connect(self.noted)
         self._keeper.told.connect(self.caches_told)
-        self._comparer = Comparer(self)
-        self._comparer.progress.connect(self.comparing)
-        self._comparer.done.connect(self.compared)
-        self._comparer.noted.connect(self.noted)
+        self._idle = IdleWork(self)
+        for told in ("comparing", "compared", "tried", "finding", "noted"):
+            getattr(self._idle, told).connect(getattr(self, told))
 
     @Slot()
     def prepare(self) -> None:
@@ -113,7 +117,7 @@ class _Worker(Events):
 
             known = methods()
             self._session = Session(KVCacheConfig(DEFAULT_METHOD))
-            self._comparer.hear(self._session)
+            self._idle.hear(self._session)
             self.methods_ready.emit(known)
         self.state_changed.emit("idle")
 
@@ -159,7 +163,7 @@ class _Worker(Events):
 
     @Slot()
     def unload(self) -> None:
-        with self._edge("models", "unloading the model"), self._comparer.pausing():
+        with self._edge("models", "unloading the model"), self._idle.ending():
             self._keeper.save()
             self._ready().unload()
             self.unloaded.emit()
@@ -167,7 +171,7 @@ class _Worker(Events):
     @Slot(object, object)
     def configure(self, config: Any, stop: threading.Event) -> None:
         rereads = False
-        with self._edge("cache", "applying the cache setting"), self._comparer.pausing():
+        with self._edge("cache", "applying the cache setting"), self._idle.pausing():
             session = self._ready()
             rereads = bool(session.held) and config != session.config
             if rereads:
@@ -184,14 +188,14 @@ class _Worker(Events):
 
     @Slot()
     def new_chat(self) -> None:
-        with self._edge("chat", "starting a new chat"), self._comparer.pausing():
+        with self._edge("chat", "starting a new chat"), self._idle.ending():
             self._keeper.leave(self._ready())
 
     @Slot(object, object)
     def answer(self, request: Request, stop: threading.Event) -> None:
         with (
-            self._edge("chat", "writing the reply"), self._comparer.pausing(request.message),
-            _Kept(request) as kept,
+            self._edge("chat", "writing the reply"), self._idle.pausing(request.message),
+            KeptReply(request) as kept,
         ):  # fmt: skip
             self._keeper.enter(self._ready(), request, lambda: self.state_changed.emit("resuming"))
             steps = self._begun(request, stop)
@@ -210,9 +214,29 @@ class _Worker(Events):
 
             limit_memory(cache, wired)
 
+    @Slot(object, object, object, object)
+    def side_by_side(self, turns: Any, configs: Any, sampling: Any, stop: threading.Event) -> None:
+        with self._edge("side", "answering side by side"), self._idle.pausing():
+            from studio.core.side_by_side import side_by_side
+
+            self.state_changed.emit("side")
+            if (model := self._ready().model) is not None:
+                for answer in side_by_side(model, turns, configs, sampling, stop=stop.is_set):
+                    self.answered.emit(answer)
+        self.answered.emit(None)
+        self.state_changed.emit("idle")
+
     @Slot(bool)
     def compare(self, on: bool) -> None:
-        self._comparer.switch(on)
+        self._idle.compare(on)
+
+    @Slot(object)
+    def try_setting(self, config: Any) -> None:
+        self._idle.try_setting(config)
+
+    @Slot(object)
+    def find_smallest(self, limit: float | None) -> None:
+        self._idle.find_smallest(limit)
 
     @Slot(object, object)
     def keep_caches(self, store: Path | None, limit: int) -> None:
@@ -235,7 +259,7 @@ class _Worker(Events):
         """Drop the model on the thread that loaded it, then end the thread."""
         with self._edge("models", "closing"):
             if self._session is not None:
-                self._comparer.stop()
+                self._idle.stop()
                 self._keeper.save()
                 # Also files of chats that were deleted for good.
                 self._keeper.tidy()
@@ -304,7 +328,7 @@ class _Worker(Events):
             self.progress.emit(share, words)
 
         self.state_changed.emit("loading")
-        with self._edge(where, doing), self._comparer.pausing():
+        with self._edge(where, doing), self._idle.ending():
             session = self._ready()
             self._keeper.save()
             had_model = session.model is not None
@@ -344,58 +368,6 @@ class _Worker(Events):
             self.failed.emit(where, sentence, traceback.format_exc())
 
 
-class _Kept:
-    """Keeps a reply on disk as it grows. What can't be kept any more is said in the log and goes on."""
-
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self._journal: Journal | None = None
-
-    def __enter__(self) -> "_Kept":
-        if self._request.journal is not None:
-            with self._without_failing():
-                self._journal = Journal(self._request.journal, self._request.message)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._journal is not None:
-            self._journal.close()
-
-    def take(self, step: Step) -> None:
-        """Keep what a step brings."""
-        journal, request = self._journal, self._request
-        if journal is None:
-            return
-        with self._without_failing():
-            if isinstance(step, TokenStep):
-                journal.append(step.text)
-            elif isinstance(step, FinishedStep):
-                journal.finish(step.text, step.reason, figures_of(step, request.model, request.cache))
-
-    @contextlib.contextmanager
-    def _without_failing(self) -> Iterator[None]:
-        try:
-            yield
-        except StoreError as error:
-            # The screen keeps the reply at its end, and says what is wrong if that fails too.
-            _log.warning("%s", error)
-            self._journal = None
-
-
-def figures_of(step: FinishedStep, model: str, cache: str) -> Figures:
-    """A reply's figures as they are kept with it."""
-    return Figures(
-        prompt_tokens=step.prompt_tokens,
-        kept_tokens=step.reuse.kept if step.reuse else None,
-        again_tokens=step.reuse.again if step.reuse else None,
-        reply_tokens=step.reply_tokens,
-        tokens_per_second=step.decode_speed,
-        context_tokens=step.snapshot.tokens or None,
-        model=model,
-        cache=cache,
-    )
-
-
 class Engine(Events):
     """Commands return at once; everything is answered through signals on the GUI thread."""
 
@@ -411,6 +383,9 @@ class Engine(Events):
     _count = Signal(object, str)
     _compare = Signal(bool)
     _limit_memory = Signal(object, object)
+    _side_by_side = Signal(object, object, object, object)
+    _try = Signal(object)
+    _find_smallest = Signal(object)
     _keep_caches = Signal(object, object)
     _remove_caches = Signal()
     _exports = Signal()
@@ -434,7 +409,8 @@ class Engine(Events):
             (self._count, worker.count), (self._exports, worker.serve_exports),
             (self._keep_caches, worker.keep_caches), (self._remove_caches, worker.remove_caches),
             (self._compare, worker.compare), (self._limit_memory, worker.limit_memory),
-            (self._close, worker.close),
+            (self._try, worker.try_setting), (self._find_smallest, worker.find_smallest),
+            (self._side_by_side, worker.side_by_side), (self._close, worker.close),
         ):  # fmt: skip
             down.connect(slot)
         # Signal to signal: a plain method would be called on the worker thread, even when queued.
@@ -507,6 +483,20 @@ class Engine(Events):
         """Compare replies with the uncompressed cache from now on, whenever nothing else is to be done;
         answered by ``comparing`` and ``compared``."""
         self._compare.emit(on)
+
+    def side_by_side(self, turns: Any, configs: Any, sampling: Any) -> None:
+        """Answer turns through several settings, one after the other; answered by ``answered``. The
+        conversation stays as it is."""
+        self._side_by_side.emit(turns, configs, sampling, self._fresh_stop())
+
+    def try_setting(self, config: Any) -> None:
+        """Try a setting on the conversation whenever nothing else is to be done; answered by ``tried``. None
+        tries nothing any more."""
+        self._try.emit(config)
+
+    def find_smallest(self, limit: float | None) -> None:
+        """Look for the smallest setting under a KL, nats per token; answered by ``finding``. None ends it."""
+        self._find_smallest.emit(limit)
 
     def keep_caches(self, store: Path | None, limit: int) -> None:
         """Save the caches of chats beside ``store`` from now on, at most ``limit`` bytes of them all; None

@@ -39,6 +39,12 @@ class FiguresCard(QFrame):
         self.full = parts.label("", "small", wrap=True)
         self.full.setToolTip("Predicted for a conversation as long as the model can read")
         self.bar = BytesBar()
+        self.answers = parts.label("", "small", wrap=True)
+        self.answers.setToolTip(
+            "The exact keys and values of this conversation, encoded anew as the controls say; its newest "
+            "queries are asked again. The model is not run, and nothing is applied."
+        )
+        self.answers.hide()
         self.running = parts.label("", "small", wrap=True)
         self.plan = parts.label("", "small", wrap=True)
         grid = QGridLayout()
@@ -59,7 +65,7 @@ class FiguresCard(QFrame):
         self.rest = QWidget()
         lines = QVBoxLayout(self.rest)
         parts.margins(lines, 0, 0, 0, 0, 4)
-        for line in (self.basis, self.full, self.running, self.plan):
+        for line in (self.basis, self.answers, self.full, self.running, self.plan):
             lines.addWidget(line)
         self._column = QVBoxLayout(self)
         parts.margins(self._column, 12, 8, 12, 8, 4)
@@ -114,6 +120,10 @@ class FiguresCard(QFrame):
             "counted."
         )
         _set(self.running, text)
+
+    def set_answers(self, text: str) -> None:
+        """What the controls would do to the answers; '' says nothing."""
+        _set(self.answers, text)
 
     def predict(self, config: KVCacheConfig) -> None:
         """Fill the two figures and the bar for a configuration."""

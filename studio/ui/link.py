@@ -30,6 +30,9 @@ class EngineLike(Protocol):
     failed: Any
     comparing: Any
     compared: Any
+    tried: Any
+    finding: Any
+    answered: Any
     exported: Any
     cancelled: Any
     state_changed: Any
@@ -77,6 +80,15 @@ class EngineLike(Protocol):
 
     def compare(self, on: bool) -> None:
         """Compare replies with the uncompressed cache from now on, or don't."""
+
+    def try_setting(self, config: Any) -> None:
+        """Try a setting on the conversation; None tries nothing."""
+
+    def side_by_side(self, turns: Any, configs: Any, sampling: Any) -> None:
+        """Answer turns through several settings; answered by ``answered``."""
+
+    def find_smallest(self, limit: float | None) -> None:
+        """Look for the smallest setting under a KL; None ends the search."""
 
     def keep_caches(self, store: Path | None, limit: int) -> None:
         """Save the caches of chats beside ``store`` from now on, at most ``limit`` bytes of them."""

@@ -98,6 +98,11 @@ class PresetMenu(IconButton):
         self.import_ = self._add(menu, "Import presets…", "Add presets from JSON files")
         self.export = self._add(menu, "Export preset…", "Save these settings as a small JSON file for others")
         menu.addSeparator()
+        self.smallest = self._add(
+            menu, "Find the smallest setting…",
+            "Search presets and bit widths on this conversation for the fewest bytes under a KL",
+        )  # fmt: skip
+        menu.addSeparator()
         self.python = self._add(menu, "Copy as Python", "The lines that make this cache in your own code")
         self.command = self._add(menu, "Copy as command", "A command that answers through this cache")
         menu.addSeparator()

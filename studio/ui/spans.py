@@ -35,11 +35,17 @@ def shown_spans(text: str, shown: str, spans: Sequence[tuple[int, int]]) -> list
     Qt counts in UTF-16: what lies beyond its first plane is two places.
     """
     places, found = aligned(text, shown)
-    wide = [0]
-    for letter in shown:
-        wide.append(wide[-1] + (2 if ord(letter) > 0xFFFF else 1))
+    wide = wide_places(shown)
     made: list[tuple[int, int] | None] = []
     for begin, end in spans:
         first, last = bisect_left(places, begin), bisect_left(places, end)
         made.append((wide[found[first]], wide[found[last - 1] + 1]) if first < last else None)
     return made
+
+
+def wide_places(text: str) -> list[int]:
+    """Where Qt has every character of a text, and its end."""
+    wide = [0]
+    for letter in text:
+        wide.append(wide[-1] + (2 if ord(letter) > 0xFFFF else 1))
+    return wide

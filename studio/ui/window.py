@@ -30,9 +30,11 @@ from studio.ui.manners import Manners
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
 from studio.ui.papers import Papers
+from studio.ui.side_wiring import SideWiring
 from studio.ui.statusbar import StatusBar
 from studio.ui.theme import apply_appearance
 from studio.ui.topbar import TopBar
+from studio.ui.what_if_wiring import WhatIfWiring
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import FinishedStep, Plan
 
@@ -78,6 +80,8 @@ class MainWindow(QMainWindow):
         self.manners = Manners(
             self, engine, self.conversations, self.cache.go_to, lambda: self._on_cancelled("chat")
         )
+        self.what_if = WhatIfWiring(engine, self.cache)
+        self.side = SideWiring(engine, self.cache, self.talk)
         self.background = Background(self, engine, lambda: self.talk.settings)
         self.timer = QTimer(self)
         self.timer.setInterval(TICK_MS)
@@ -116,6 +120,7 @@ class MainWindow(QMainWindow):
         self.chat.stop_requested.connect(self.engine.stop)
         self.chat.link_clicked.connect(lambda address: ask_to_open(self, address))
         self.conversations.left.connect(self.applying.forget)
+        self.conversations.left.connect(self.what_if.forget)
         self.conversations.begun.connect(self._begin)
         self.conversations.changed.connect(self._ready)
         self.conversations.shown.connect(self._on_shown)

@@ -24,6 +24,7 @@ STATES = {
     "resuming": "Going back to the saved cache",
     "prefill": "Reading the prompt",
     "generating": "Generating",
+    "side": "Answering side by side",
     "rereading": "Reading the conversation again",
 }
 """Engine.state -> words."""

@@ -14,8 +14,7 @@ import mlx.core as mx
 
 from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.config import KVCacheConfig
-from veloxquant_mlx.fidelity import KeptRows, Replayed, Spoken, cut, read_text, replay
-from veloxquant_mlx.fidelity.slots import each_slot
+from veloxquant_mlx.fidelity import Captured, KeptRows, Replayed, Spoken, cut, read_text, replay
 from veloxquant_mlx.generation import prefill
 from veloxquant_mlx.models.load import load_model
 from veloxquant_mlx.models.starter import starter_model
@@ -43,12 +42,10 @@ def main() -> None:
         ended: list[Replayed] = []
         whole.append(_timed(lambda e=ended: e.append(list(replay(loaded.model, text, [spoken]))[-1])))
         (end,) = ended
-        slots.append(
-            _timed(
-                lambda e=end: list(each_slot(loaded.model, config, e.rows, e.queries, e.bounds, sides=False))
-            )
-        )
+        captured = Captured(end.rows, end.queries, count)
         del end, ended
+        slots.append(_timed(lambda c=captured: list(c.tries(loaded.model, config))))
+        del captured
         mx.clear_cache()
     kept = f"kept {spoken.rows.nbytes / 1e6:.1f} MB"
     print(f"{count:,} tokens, {said:,} of them a reply, {config.label}, {loaded.compute}; {kept}")

@@ -1,6 +1,7 @@
 """The ruler: what a cache costs in answers, beside what it saves in memory and takes in time."""
 
-from .compare import measure
+from .captured import Captured
+from .compare import measure, measure_steps
 from .kept import KeptRows
 from .limit import reverse_water_filling
 from .records import Measurement, MethodFidelity, Phase, SideFidelity, SlotFidelity, Spread
@@ -10,6 +11,7 @@ from .text import BUNDLED, cut, read_text
 
 __all__ = [
     "BUNDLED",
+    "Captured",
     "KeptRows",
     "Measurement",
     "MethodFidelity",
@@ -25,6 +27,7 @@ __all__ = [
     "TokenFidelity",
     "cut",
     "measure",
+    "measure_steps",
     "read_text",
     "replay",
     "reverse_water_filling",

@@ -83,6 +83,20 @@ def measure(
         return run.result(complete)
 
 
+def measure_steps(
+    model: Any, tokens: Sequence[int], configs: Sequence[KVCacheConfig], *, block: int = 128, start: int = 256
+) -> Iterator[Measurement]:
+    """``measure`` without speeds, block by block, for whoever has something else to do in between.
+
+    Yields the measurement so far after every block; the last is complete.
+    """
+    with _attention(model, True) as words:
+        run = _Run(model, tokens, configs, block, start, False, words, silent)
+        for begin, end in pairwise(run.bounds()):
+            run._pass(begin, end, silent)
+            yield run.result(end == len(tokens))
+
+
 @contextmanager
 def _attention(model: Any, on_codes: bool) -> Iterator[str]:
     """Attention as asked for, and in words; afterwards as it was."""

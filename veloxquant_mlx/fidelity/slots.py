@@ -4,7 +4,7 @@ A fresh slot is fed the keys and values that the uncompressed run made, in the s
 out is this slot's own doing, free of what earlier layers got wrong.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -40,7 +40,7 @@ def slot_fidelities(
         bounds: where blocks begin and end, 0 first and the number of tokens last.
     """
     found: list[SlotFidelity] = []
-    for one in each_slot(model, config, exact_rows(reference), queries, bounds):
+    for one in each_slot(model, config, exact_rows(reference).__getitem__, queries, bounds):
         found.append(one)
         report(len(found) / len(reference), f"Compared slot {len(found)} of {len(reference)}")
     return tuple(found)
@@ -55,19 +55,25 @@ def exact_rows(reference: Sequence[Any]) -> list[Rows | None]:
 def each_slot(
     model: Any,
     config: KVCacheConfig,
-    rows: Sequence[Rows | None],
+    rows: Callable[[int], Rows | None],
     queries: Mapping[int, Query],
     bounds: Sequence[int],
     *,
     sides: bool = True,
+    order: Sequence[int] | None = None,
 ) -> Iterator[SlotFidelity]:
     """The records of ``slot_fidelities`` one by one, for whoever may stop in between.
 
-    ``sides`` False leaves out the limits of keys and values, which take most of the time.
+    Args:
+        rows: gives a slot's exact rows when its turn comes.
+        sides: False leaves out the limits of keys and values, which take most of the time.
+        order: the slots wanted, in this order; None is all of them.
     """
     fresh: list[Any] = KVCacheBuilder.for_model(model, config)
-    for slot, (exact, cache) in enumerate(zip(rows, map(own_cache, fresh), strict=True)):
-        if cache is None or exact is None:
+    for slot in range(len(fresh)) if order is None else order:
+        cache = own_cache(fresh[slot])
+        exact = None if cache is None else rows(slot)
+        if exact is None:
             yield SlotFidelity(slot, replaced=False)
         else:
             yield _slot(slot, exact, cache, queries.get(slot), bounds, sides)

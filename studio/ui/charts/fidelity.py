@@ -49,7 +49,6 @@ class FidelityView(TokensView):
         self.plot.addItem(self._stems, ignoreBounds=True)
         self._bars = SlotErrors(self.errors)
         self.errors.addItem(self._bars, ignoreBounds=True)
-        self.errors.words_above = True
         self.errors.setAccessibleName("Attention output error per slot")
         self.errors.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.errors.resized.connect(self.arrange)
@@ -175,7 +174,8 @@ class FidelityView(TokensView):
         errors = self._bars.percents()
         if not len(errors):
             return
-        top = limit(max(0.1, float(np.nanmax(errors, initial=0.0))) * 1.06)
+        # Above the bars there is room for a line of words.
+        top = limit(max(0.1, float(np.nanmax(errors, initial=0.0))) * 1.2)
         width, height = self.errors.inside()
         levels = decimal_ticks(top, max(1, min(4, int(height / (metrics.height() * 2)))))
         step = levels[1] if len(levels) > 1 else top

@@ -152,7 +152,9 @@ class SlotErrors(PixelItem):
         font = small(self._plot.font())
         painter.setFont(font)
         painter.setPen(ink.muted)
-        painter.drawText(QPointF(frame.left(), frame.top() - QFontMetricsF(font).descent() - 2), CAPTION)
+        wide = QFontMetricsF(font).horizontalAdvance(CAPTION)
+        above = frame.top() + QFontMetricsF(font).ascent()
+        painter.drawText(QPointF(max(frame.left(), frame.right() - wide), above), CAPTION)
         edges = np.round(np.arange(len(self.slots) + 1) * to_pixels.m11() + to_pixels.dx())
         gap = 1.0 if to_pixels.m11() < 9 else 2.0 if to_pixels.m11() < 16 else 4.0
         for slot, value in enumerate(self.percents().tolist()):

@@ -159,6 +159,17 @@ def test_nothing_is_kept_without_compression_nor_when_switched_off(session: Sess
     assert compared(session) == []
 
 
+def test_a_model_with_nothing_to_compress_has_nothing_to_compare(tmp_path: Path) -> None:
+    made = Session(SKVQ)
+    made.load(tiny_folder(tmp_path / "mamba", "mamba2"))
+    made.listener = Listener()
+    made.listener.on = True
+    say(made, LONG, 1)
+    assert len(made.listener.waiting) == 1
+    assert compared(made) == []
+    assert made.listener.waiting == ()
+
+
 def test_a_new_chat_forgets(session: Session) -> None:
     say(session, LONG, 1)
     session.new_chat()

@@ -156,6 +156,15 @@ class FakeEngine(Events):
     def compare(self, on: bool) -> None:
         self.calls.append(("compare", on))
 
+    def try_setting(self, config: Any) -> None:
+        self.calls.append(("try_setting", config))
+
+    def side_by_side(self, turns: Any, configs: Any, sampling: Any) -> None:
+        self.calls.append(("side_by_side", turns, configs, sampling))
+
+    def find_smallest(self, limit: float | None) -> None:
+        self.calls.append(("find_smallest", limit))
+
     def keep_caches(self, store: Path | None, limit: int) -> None:
         self.calls.append(("keep_caches", store, limit))
 

@@ -132,7 +132,7 @@ def test_slots_are_those_of_measure(model: Any, tokenizer: Any) -> None:
     tokens = mx.array([*PROMPT, *spoken.tokens])[None]
     model(tokens, cache=caches)
     expected = slot_fidelities(model, SKVQ, caches, end.queries, end.bounds, silent)
-    found = list(each_slot(model, SKVQ, end.rows, end.queries, end.bounds, sides=False))
+    found = list(each_slot(model, SKVQ, end.rows.__getitem__, end.queries, end.bounds, sides=False))
     assert [one.slot for one in found] == [0, 1, 2]
     for one, other in zip(found, expected, strict=True):
         assert one.attention_error == pytest.approx(other.attention_error, rel=1e-3)

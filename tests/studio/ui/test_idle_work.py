@@ -157,3 +157,71 @@ def test_closing_does_not_wait_for_the_comparison(
     held.opened.set()
     engine.close()
     assert engine._thread.isFinished()
+
+
+def test_a_setting_is_tried_between_replies(qtbot: QtBot, engine: Speaker, notes: Notes) -> None:
+    with qtbot.waitSignal(engine.compared, timeout=LONG):
+        ask(engine, PROMPT, 1)
+    wanted = KVCacheConfig(method="skvq", skvq_window=16, skvq_bits_key=8, skvq_bits_value=8)
+    engine.try_setting(SKVQ)
+    engine.try_setting(wanted)
+    qtbot.waitUntil(
+        lambda: any(t.config == wanted and len(t.errors) == t.slots == 3 for (t,) in notes.of("tried")),
+        timeout=LONG,
+    )
+    last = notes.of("tried")[-1][0]
+    compared = notes.of("compared")[0][0]
+    assert last.error < sum(slot.attention_error for slot in compared.slots) / 3, "8 bits are nearer than 2"
+
+
+def test_a_search_is_held_up_by_a_reply_and_goes_on(
+    qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from studio.core import what_if
+
+    monkeypatch.setattr(what_if, "LEAST", 32)
+    monkeypatch.setattr(what_if, "WIDTHS", (2, 8))
+    with qtbot.waitSignal(engine.compared, timeout=LONG):
+        ask(engine, PROMPT, 1)
+    with qtbot.waitSignal(engine.finding, timeout=LONG):
+        engine.find_smallest(0.01)
+    with qtbot.waitSignal(engine.finished, timeout=LONG):
+        ask(engine, PROMPT, 2)
+    qtbot.waitUntil(lambda: any(f is not None and f.complete for (f,) in notes.of("finding")), timeout=LONG)
+    found = [f for (f,) in notes.of("finding") if f is not None]
+    assert [f.done for f in found] == sorted(f.done for f in found), "it did not begin anew"
+
+
+def test_another_chat_ends_a_search(
+    qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from studio.core import what_if
+
+    monkeypatch.setattr(what_if, "LEAST", 32)
+    with qtbot.waitSignal(engine.finished, timeout=LONG):
+        ask(engine, PROMPT, 1)
+    with qtbot.waitSignal(engine.finding, timeout=LONG):
+        engine.find_smallest(0.01)
+    engine.new_chat()
+    qtbot.waitUntil(lambda: (None,) in notes.of("finding"), timeout=LONG)
+    count = len(notes.of("finding"))
+    with qtbot.waitSignal(engine.models_found, timeout=LONG):
+        engine.find_models()
+    assert len(notes.of("finding")) == count
+
+
+def test_answers_side_by_side_leave_the_conversation_alone(
+    qtbot: QtBot, engine: Speaker, notes: Notes
+) -> None:
+    with qtbot.waitSignal(engine.compared, timeout=LONG):
+        ask(engine, PROMPT, 1)
+    short = Sampling(max_tokens=16)
+    engine.side_by_side((("user", "something else"),), (KVCacheConfig("plain"), SKVQ), short)
+    qtbot.waitUntil(lambda: (None,) in notes.of("answered"), timeout=LONG)
+    whole = [answer for (answer,) in notes.of("answered") if answer is not None and answer.whole]
+    assert [answer.config for answer in whole] == [KVCacheConfig("plain"), SKVQ]
+    with qtbot.waitSignal(engine.finished, timeout=LONG) as again:
+        ask(engine, PROMPT, 2)
+    end = again.args[0]
+    assert end.reuse.kept > 0, "the cache of the conversation was not given up"
+    assert end.tokens == notes.of("finished")[0][0].tokens

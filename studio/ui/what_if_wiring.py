@@ -1,0 +1,84 @@
+"""What moved controls would do to the conversation's answers, beside what they would take."""
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from studio.ui.cache_panel import CachePanel
+from studio.ui.link import EngineLike
+from studio.ui.token_fidelity import nats
+from veloxquant_mlx.config import KVCacheConfig
+
+if TYPE_CHECKING:
+    from studio.core.comparing import Comparison
+    from studio.core.what_if import Tried
+    from studio.ui.find_dialog import FindDialog
+
+TRYING = "Trying it on this conversation"
+
+
+class WhatIfWiring(QObject):
+    """Asks for the setting that the controls stand for, and says what came of it."""
+
+    def __init__(self, engine: EngineLike, cache: CachePanel) -> None:
+        super().__init__()
+        self._engine, self._cache = engine, cache
+        self._asked: KVCacheConfig | None = None
+        self._compared: Comparison | None = None
+        self.dialog: FindDialog | None = None
+        cache.predicted.connect(self._ask)
+        cache.menu.smallest.triggered.connect(self.open)
+        engine.tried.connect(self._on_tried)
+        engine.compared.connect(self._on_compared)
+        engine.comparing.connect(lambda step: self.dialog and self.dialog.show_reading(step))
+        engine.finding.connect(lambda found: self.dialog and self.dialog.show_finding(found))
+
+    def forget(self) -> None:
+        """Another conversation is on the page."""
+        self._compared = None
+        self._ask(None)
+
+    def open(self) -> None:
+        """Show the search; one window of it."""
+        if self.dialog is None:
+            from studio.ui.find_dialog import FindDialog
+
+            self.dialog = FindDialog(self._cache.window())
+            self.dialog.search_requested.connect(self._engine.find_smallest)
+            self.dialog.chosen.connect(self._cache.choose)
+        self.dialog.show()
+        self.dialog.raise_()
+
+    def _ask(self, config: KVCacheConfig | None) -> None:
+        if config is None and self._asked is None:
+            return
+        compresses = config is not None and config.compresses
+        self._asked = config if compresses else None
+        self._engine.try_setting(self._asked)
+        self._cache.figures.set_answers(TRYING if compresses else "")
+
+    def _on_compared(self, found: "Comparison") -> None:
+        self._compared = found
+
+    def _on_tried(self, tried: "Tried") -> None:
+        if tried.config == self._asked and tried.error is not None:
+            self._cache.figures.set_answers(self._words(tried))
+
+    def _words(self, tried: "Tried") -> str:
+        error = tried.error or 0.0
+        count = len(tried.errors)
+        on = f"{tried.slots} slots" if count == tried.slots else f"{count} of {tried.slots} slots"
+        said = f"Attention output {error:.1%} off, measured on {on}"
+        compared = self._compared
+        if compared is None:
+            return said
+        now = {s.slot: s.attention_error for s in compared.slots if s.attention_error is not None}
+        same = [now[slot] for slot, _ in tried.errors if slot in now]
+        if len(same) < count or not sum(same):
+            return said
+        before = sum(same) / count
+        said += f"; {before:.1%} through the setting in use"
+        tokens = [token.kl for reply in compared.replies for token in reply.fidelity.tokens]
+        mean = sum(tokens) / len(tokens)
+        # KL grows about with the square of the error.
+        return f"{said}. KL about {nats(mean * (error / before) ** 2)} predicted, {nats(mean)} measured now"

@@ -1,0 +1,116 @@
+"""Exact rows put down once and tried with other settings."""
+
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from tests.tiny import tiny_model
+from veloxquant_mlx.config import KVCacheConfig
+from veloxquant_mlx.errors import VeloxQuantError
+from veloxquant_mlx.fidelity import Captured, Replayed, measure, measure_steps, replay
+from veloxquant_mlx.fidelity.captured import spread
+from veloxquant_mlx.fidelity.slots import each_slot
+
+SKVQ = KVCacheConfig("skvq", skvq_window=16, skvq_bits_key=2, skvq_bits_value=2)
+TOKENS = np.random.default_rng(5).integers(0, 250, 150).tolist()
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return tiny_model()
+
+
+@pytest.fixture(scope="module")
+def replayed(model: Any) -> Replayed:
+    *_, end = replay(model, TOKENS, [])
+    assert isinstance(end, Replayed)
+    return end
+
+
+def test_errors_are_those_of_the_exact_rows(model: Any, replayed: Replayed) -> None:
+    captured = Captured(replayed.rows, replayed.queries, len(TOKENS))
+    found = {one.slot: one.attention_error for one in captured.tries(model, SKVQ)}
+    rows = replayed.rows.__getitem__
+    expected = list(each_slot(model, SKVQ, rows, replayed.queries, replayed.bounds, sides=False))
+    assert found.keys() == {0, 1, 2}
+    for one in expected:
+        # Rows in 16 bits and blocks of another length: the codes are the same but for rounding.
+        assert found[one.slot] == pytest.approx(one.attention_error, rel=0.03)
+
+
+def test_more_bits_are_nearer(model: Any, replayed: Replayed) -> None:
+    captured = Captured(replayed.rows, replayed.queries, len(TOKENS))
+    means = []
+    for bits in (2, 4, 8):
+        config = KVCacheConfig("skvq", skvq_window=16, skvq_bits_key=bits, skvq_bits_value=bits)
+        means.append(np.mean([one.attention_error for one in captured.tries(model, config)]))
+    assert means[0] > 3 * means[1] > 9 * means[2] > 0
+
+
+def test_rows_come_back_from_the_file_as_they_were(model: Any, replayed: Replayed) -> None:
+    held = Captured(replayed.rows, replayed.queries, len(TOKENS))
+    spilled = Captured(replayed.rows, replayed.queries, len(TOKENS), memory=1000)
+    assert spilled.spilled and not held.spilled
+    for slot in range(3):
+        one, other, exact = held.rows(slot), spilled.rows(slot), replayed.rows[slot]
+        assert one is not None and other is not None and exact is not None
+        for a, b, c in zip(one, other, exact, strict=True):
+            assert a.dtype == b.dtype == mx.float16
+            np.testing.assert_array_equal(np.array(a), np.array(b))
+            np.testing.assert_array_equal(np.array(a), np.array(c.astype(mx.float16)))
+    spilled.close()
+    assert len(spilled) == 0
+
+
+def test_a_full_disk_is_a_sentence(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def seek(self, *_: int) -> int:
+            return 0
+
+        def write(self, _: bytes) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile", lambda **_: Full())
+    with pytest.raises(VeloxQuantError, match="no room on the disk"):
+        Captured(replayed.rows, replayed.queries, len(TOKENS))
+
+
+def test_more_than_is_kept_is_a_sentence(replayed: Replayed) -> None:
+    with pytest.raises(VeloxQuantError, match="are kept at most"):
+        Captured(replayed.rows, replayed.queries, len(TOKENS), most=1000)
+
+
+def test_what_is_kept_is_not_in_mlx_s_memory(model: Any) -> None:
+    *_, end = replay(model, TOKENS, [])
+    assert isinstance(end, Replayed)
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    captured = Captured(end.rows, end.queries, len(TOKENS))
+    assert captured.nbytes == 3 * 2 * 2 * 2 * len(TOKENS) * 32
+    assert mx.get_active_memory() - before < captured.nbytes / 10
+
+
+def test_only_the_slots_asked_for_are_tried(model: Any, replayed: Replayed) -> None:
+    captured = Captured(replayed.rows, replayed.queries, len(TOKENS))
+    assert [one.slot for one in captured.tries(model, SKVQ, [2, 0])] == [2, 0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 30, 100])
+def test_every_beginning_of_the_order_is_spread_out(count: int) -> None:
+    order = spread(count)
+    assert sorted(order) == list(range(count))
+    for first in range(2, count + 1):
+        held = sorted(order[:first])
+        gaps = np.diff([*held, count + held[0]])
+        assert gaps.max() <= 4 * count / first + 1
+
+
+def test_measuring_in_steps_ends_where_measuring_does(model: Any) -> None:
+    *steps, end = measure_steps(model, TOKENS, [SKVQ], block=64, start=64)
+    assert [step.tokens_done for step in steps] == [64, 128] and not steps[-1].complete
+    whole = measure(model, TOKENS, [SKVQ], block=64, start=64, decode_steps=0)
+    assert end.complete
+    assert end.methods[0].kl == whole.methods[0].kl
+    assert end.methods[0].same_top1 == whole.methods[0].same_top1
