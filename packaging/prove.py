@@ -29,6 +29,8 @@ SIZE_LIMIT = 450_000_000 if IS_MAC else 350_000_000
 """Bytes, without the starter model."""
 WARM_LIMIT, COLD_LIMIT = 0.5, 1.5
 """Seconds from the start of the process to the first window."""
+SLOWER = 2
+"""A machine that checks changes may be so many times slower than one that people sit at."""
 STARTS = 5
 SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1280x800x24"]
 
@@ -68,9 +70,12 @@ def prove(app: Path) -> dict[str, Any]:
         raise Failed(f"The app takes {record['bytes']:,} bytes, more than {SIZE_LIMIT:,}.")
     for kind, limit in (("warm", WARM_LIMIT), ("cold", COLD_LIMIT)):
         # A busy machine makes every start slow; the app's own work is what can be held against a budget.
-        took, worked = record["starts"][kind]["seconds"], record["starts"][kind]["processor_seconds"]
-        if min(took, worked) > limit:
-            raise Failed(f"The first window takes {took} s ({kind}), more than {limit} s.")
+        took = min(record["starts"][kind]["seconds"], record["starts"][kind]["processor_seconds"])
+        record["starts"][kind]["budget_seconds"] = limit
+        if took > limit:
+            print(f"prove: the first window takes {took} s ({kind}), more than {limit} s", file=sys.stderr)
+        if took > limit * SLOWER:
+            raise Failed(f"The first window takes {took} s ({kind}), far more than {limit} s.")
     return record
 
 
