@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,19 @@ def test_unload_gives_memory_back(bits: int | None, tmp_path: Path) -> None:
     release_memory()
     assert mx.get_active_memory() - before < 2e6
     assert mx.get_cache_memory() == 0
+
+
+def test_the_processor_computes_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlx.core as mx
+
+    chosen: list[Any] = []
+    monkeypatch.setattr(mx, "set_default_device", chosen.append)
+    folder = tiny_folder(tmp_path / "model")
+    load_model(folder)
+    assert chosen == []
+    monkeypatch.setenv(compute.DEVICE, "cpu")
+    load_model(folder)
+    assert chosen == [mx.cpu]
 
 
 def test_cancel_gives_memory_back(tmp_path: Path) -> None:

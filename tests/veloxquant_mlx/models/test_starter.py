@@ -15,6 +15,7 @@ from tests.gguf_writer import tiny_gguf
 from veloxquant_mlx import paths
 from veloxquant_mlx.errors import Cancelled, ModelError
 from veloxquant_mlx.models import starter
+from veloxquant_mlx.models.find import find_models
 from veloxquant_mlx.models.load import load_model, release_memory
 
 
@@ -189,3 +190,16 @@ def test_the_real_one_knows_the_capital_of_france(starter_path: Path) -> None:
     assert loaded.tokenizer.decode(loaded.tokenizer.encode(text)) == text
     del loaded
     release_memory()
+
+
+def test_the_model_that_a_packaged_app_carries_is_used_and_listed(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = tmp_path / "app"
+    made = starter.starter_model()
+    (app / "models").mkdir(parents=True)
+    carried = made.rename(app / "models" / starter.STARTER_NAME)
+    monkeypatch.setattr(sys, "_MEIPASS", str(app), raising=False)
+    assert starter.starter_model() == carried
+    assert not made.exists(), "nothing is fetched once more"
+    assert [(info.path, info.source) for info in find_models()] == [(carried, "this app")]
