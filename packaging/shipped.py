@@ -67,7 +67,7 @@ def components(files: Iterable[tuple[str, str]]) -> list[Component]:
     python = Component("Python", sys.version.split()[0], "PSF-2.0", _python_text())
     shipped[python.name] = python
     installer = described(distribution("pyinstaller"))
-    shipped["PyInstaller"] = dataclasses.replace(installer, name="PyInstaller (start of the program)")
+    shipped[installer.name] = dataclasses.replace(installer, name="PyInstaller (start of the program)")
     shipped |= {one.name: one for one in _of_system(system)}
     ours = described(distribution("veloxquant-studio"))
     shipped[ours.name] = dataclasses.replace(ours, text=(ROOT / "LICENSE").read_text(encoding="utf-8"))
