@@ -195,3 +195,15 @@ def test_marks_of_many_turns_keep_tails_only() -> None:
     row = 3 * 2 * 2 * 32 * 2  # slots, keys and values, heads, channels, bytes
     for place in places:
         assert place.nbytes <= row * (16 + 8 - 1)
+
+
+@pytest.mark.parametrize("method", ["skvq", "svdq", "svdq_skvq"])
+def test_a_cache_restored_where_everything_was_flushed_goes_on(method: str) -> None:
+    config = KVCacheConfig(method)
+    cache, again = config.make_cache(0), config.make_cache(0)
+    for start in range(0, 128, 32):
+        cache.update_and_fetch(*rows(32, seed=start))
+    assert cache.frontier == cache.offset == 128
+    again.restore(*cache.dump())
+    again.update_and_fetch(*rows(256))
+    assert again.offset == 384 and again.frontier > 128

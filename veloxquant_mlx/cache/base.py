@@ -174,7 +174,10 @@ class CompressedKVCache(KVCache, SlotCache):
         """
         waiting = [self.key_side.exact, self.value_side.exact] if self._unchecked else []
         peaks = [
-            mx.abs(rows).max().astype(mx.float32) for rows in (keys, values, *waiting) if rows is not None
+            mx.abs(rows).max().astype(mx.float32)
+            for rows in (keys, values, *waiting)
+            # A cache out of a file may stand just where everything was flushed.
+            if rows is not None and rows.size
         ]
         largest: float = mx.stack(peaks).max().item()  # type: ignore[assignment]
         if not math.isfinite(largest):
