@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 COLUMNS = 3
 NONE = "No third column"
 HEADS = (
-    "Column", "Setting", "Cache, MB counted", "Cache, MB measured", "16 bits, MB counted", "Tokens",
-    "Prompt, tok/s measured", "Reply, tok/s measured", "KL, nats per token measured",
-    "Same first choice, measured",
+    "Column", "Setting", "KL per token, measured", "Same first choice", "MB counted", "MB measured",
+    "16 bits, MB", "Tokens", "Prompt, tok/s", "Reply, tok/s",
 )  # fmt: skip
-_MARKED = "In blue: words that the first column does not have at that place."
+_MARKED = (
+    "In blue: words that the first column does not have at that place. Bytes are the cache's at the end of "
+    "the answer; agreement and speeds are measured."
+)
 
 
 class AnswerColumn(QWidget):
@@ -158,6 +160,7 @@ class SideBySideDialog(QDialog):
         self.table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
         self.table.verticalHeader().hide()
         self.table.setSortingEnabled(True)
+        self.table.sortItems(0, Qt.SortOrder.AscendingOrder)
         self._compose()
         self.button.clicked.connect(self._clicked)
         for column in self.columns:
@@ -276,10 +279,10 @@ def _cells(answer: "Answer", name: str) -> Sequence[tuple[float | str | None, st
 
     return (
         (answer.column + 1, str(answer.column + 1)), (name, name),
-        mega(answer.counted), mega(answer.resident), mega(answer.reference),
-        (answer.tokens, f"{answer.tokens:,}"), speed(answer.prefill_speed), speed(answer.decode_speed),
         (None, "being compared") if found is None else (found.mean_kl, nats(found.mean_kl)),
         (None, "being compared") if found is None else (found.same_top1, percent(found.same_top1)),
+        mega(answer.counted), mega(answer.resident), mega(answer.reference),
+        (answer.tokens, f"{answer.tokens:,}"), speed(answer.prefill_speed), speed(answer.decode_speed),
     )  # fmt: skip
 
 
