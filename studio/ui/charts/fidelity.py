@@ -168,7 +168,7 @@ class FidelityView(TokensView):
         height = self.plot.inside()[1]
         metrics = QFontMetricsF(small(self.plot.font()))
         every = max(1, math.ceil(len(powers) * metrics.height() * 1.6 / height))
-        words = [(float(power), f"{10.0**power:g}" if power > -5 else "0.00001") for power in powers[::every]]
+        words = [(float(power), f"{10.0**power:.{max(0, -power)}f}") for power in powers[::every]]
         self.plot.set_ticks(self.ticks(), words)
         self.plot.show_range(self.shown, (powers[0] - 0.15, high))
         errors = self._bars.percents()

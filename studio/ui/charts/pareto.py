@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REACH = 14.0
 """Pixels around a point in which a click means it."""
-LEAST = 1e-6
+LEAST = 1e-5
 """The least KL that is drawn, nats."""
 
 
@@ -179,7 +179,7 @@ class ParetoChart(QuietPlot):
         every = max(1, math.ceil((high - low + 1) * metrics.height() * 1.6 / height))
         self.set_ticks(
             [(level, f"{tick_words(level, step)} MB") for level in levels],
-            [(float(power), f"{10.0**power:g}") for power in range(low, high + 1, every)],
+            [(float(power), f"{10.0**power:.{max(0, -power)}f}") for power in range(low, high + 1, every)],
         )
         self.show_range((0.0, wide), (float(low), float(high)))
         self._points.update()
