@@ -45,11 +45,12 @@ def _top_levels(here: Distribution) -> set[str]:
     return {name.partition(".")[0] for name in tops if "-" not in name}
 
 
-def components(files: Iterable[tuple[str, str]]) -> list[Component]:
+def components(files: Iterable[tuple[str, str]], starter: Path | None = None) -> list[Component]:
     """Everyone whose files are shipped, by name.
 
     Args:
         files: (place in the bundle, path it comes from) of every file.
+        starter: folder of the starter model where it is shipped.
 
     Raises UnknownOwner naming the files nobody is known for.
     """
@@ -61,7 +62,7 @@ def components(files: Iterable[tuple[str, str]]) -> list[Component]:
         owner = installed.get(str(path))
         if owner is not None:
             owners[owner.metadata["Name"]] = owner
-        elif not _is_ours_or_python(path):
+        elif not _is_ours_or_python(path) and not (starter and path.is_relative_to(starter.resolve())):
             system.add(path)
     shipped = {name: with_text(described(owner)) for name, owner in owners.items()}
     python = Component("Python", sys.version.split()[0], "PSF-2.0", _python_text())
@@ -71,6 +72,11 @@ def components(files: Iterable[tuple[str, str]]) -> list[Component]:
     shipped |= {one.name: one for one in _of_system(system)}
     ours = described(distribution("veloxquant-studio"))
     shipped[ours.name] = dataclasses.replace(ours, text=(ROOT / "LICENSE").read_text(encoding="utf-8"))
+    if starter is not None:
+        text = "\n\n".join(
+            (starter / name).read_text("utf-8", "replace") for name in ("SOURCE.md", "LICENSE")
+        )
+        shipped[starter.name] = Component(starter.name, "", "Apache-2.0", text)
     font = (ROOT / "assets" / "fonts" / "LICENSE-Inter.txt").read_text(encoding="utf-8")
     shipped["Inter"] = Component("Inter", "", "OFL-1.1", font)
     return sorted(shipped.values(), key=lambda one: one.name.lower())

@@ -33,6 +33,17 @@ def test_owners_are_found_for_wheels_and_for_python(monkeypatch: pytest.MonkeyPa
     assert "you may replace" in found["PySide6_Essentials"].text
 
 
+def test_the_starter_model_is_a_component_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipped, "distribution", _stand_in(shipped.distribution))
+    folder = tmp_path / "SmolLM2"
+    folder.mkdir()
+    for name in ("SOURCE.md", "LICENSE", "config.json"):
+        (folder / name).write_text(f"words of {name}")
+    files = [(f"models/SmolLM2/{path.name}", str(path)) for path in folder.iterdir()]
+    found = {one.name: one for one in shipped.components(files, folder)}
+    assert found["SmolLM2"].text == "words of SOURCE.md\n\nwords of LICENSE"
+
+
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="asks Debian's package list")
 def test_a_system_library_belongs_to_its_package() -> None:
     library = Path("/bin/sh")
