@@ -259,7 +259,7 @@ class _Search:
 
     def _best(self) -> Point | None:
         fitting = [p for p in self._points if p.measured and p.kl is not None and p.kl <= self._limit]
-        return min(fitting, key=lambda p: p.bytes, default=None)
+        return min(fitting, key=lambda p: (p.bytes, p.kl or 0.0), default=None)
 
     def _verdict(self) -> str:
         if self._best() is None:

@@ -13,8 +13,8 @@ from studio.ui.charts.figures import fine
 from studio.ui.charts.ink import small
 from studio.ui.charts.plot import PixelItem, QuietPlot
 from studio.ui.charts.scale import decimal_ticks, limit, tick_words
+from studio.ui.setting_words import setting_words
 from studio.ui.token_fidelity import nats
-from veloxquant_mlx.spelling import spell_method
 
 if TYPE_CHECKING:
     from studio.core.what_if import Finding, Point
@@ -29,7 +29,7 @@ def told(point: "Point") -> str:
     """A point in words."""
     how = "measured" if point.measured else "predicted"
     kl = "KL unknown" if point.kl is None else f"KL {nats(point.kl)} {how}"
-    return f"{spell_method(point.config)}: {fine(point.bytes)} predicted, {kl}"
+    return f"{setting_words(point.config)}: {fine(point.bytes)} predicted, {kl}"
 
 
 class Points(PixelItem):

@@ -125,7 +125,7 @@ def test_every_point_stands_where_its_figures_say_and_a_click_sets_it(
     qtbot.mouseClick(dialog.button, Qt.MouseButton.LeftButton)
     engine.finding.emit(finding(complete=True))
     assert not dialog.running
-    assert dialog.verdict.text() == "fake,fake_bits=3: 3.00 MB predicted, KL 0.020 nats measured"
+    assert dialog.verdict.text() == "Fake Small, bits 3: 3.00 MB predicted, KL 0.020 nats measured"
     assert dialog.chart.drawn[:, 0].tolist() == [2.0, 3.0, 6.0, 8.0]
     assert (10 ** dialog.chart.drawn[:, 1]).tolist() == pytest.approx([0.2, 0.02, 0.08, 0.005])
     assert dialog.chart.front == [0, 1, 3]
