@@ -69,8 +69,12 @@ def make_app(arguments: list[str], scheme: theme.Scheme | None = None) -> App:
 
 def make_window(app: App, store: Store) -> MainWindow:
     """The window with an engine that is not started yet."""
+    engine = Engine()
     with theme.undressed(app):
-        return MainWindow(Engine(), store)
+        window = MainWindow(engine, store)
+    # What is connected to the engine holds the window: it must go with it.
+    engine.setParent(window)
+    return window
 
 
 def open_window(

@@ -96,6 +96,7 @@ def _cycle(app: Any, window: Any, folder: Path) -> None:
     _until(app, lambda: window.models.is_known)
     window.opening.load(str(folder))
     _until(app, lambda: engine.state == "idle" and window.top.model_chip.whole_text() == folder.name)
+    window.new_chat()
     window.send("Why is the sky blue?")
     _until(app, lambda: engine.state == "generating")
     window.stop()
