@@ -10,6 +10,7 @@ from studio.ui import words
 from studio.ui.charts_host import ChartsHost
 from studio.ui.conversations import Conversations
 from studio.ui.link import EngineLike
+from studio.ui.setting_words import setting_words
 from studio.ui.statusbar import StatusBar
 from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
@@ -92,8 +93,7 @@ class FidelityWiring(QObject):
             self._known.popitem(last=False)
         config: KVCacheConfig = found.config  # type: ignore[attr-defined]
         self._slots = found.slots  # type: ignore[attr-defined]
-        preset = config.preset_name()
-        self._through = f"{config.label} {preset}" if preset else config.label
+        self._through = setting_words(config)
         self.show()
 
     def _on_left(self) -> None:
