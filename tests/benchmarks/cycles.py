@@ -126,12 +126,14 @@ def _closed(window: Any) -> int:
 
 def _until(app: Any, reached: Any) -> None:
     """Let events come until something is reached."""
-    from PySide6.QtCore import QEventLoop
+    from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop
 
     end = time.monotonic() + _WAIT_MS / 1000
     while not reached():
         assert time.monotonic() < end, "it was not reached in time"
         app.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 100)
+        # Outside of the application's own loop Qt leaves these for later.
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 if __name__ == "__main__":
