@@ -1,0 +1,1 @@
+"""Other people's caches on the same model and text; see __main__."""
