@@ -110,11 +110,11 @@ class LaneReader(NamedTuple):
         if self._few(queries):
             with beside():
                 numbers, (lo, scale) = self._numbers(), self._across()
+                columns, rows = self._shared(lo)
             # BLAS takes less than half the time with the few columns on the right.
             products = in_parts(numbers, mx.contiguous(in_lanes.swapaxes(-1, -2)))
-            found = mx.addmm(products.swapaxes(-1, -2) * scale, queries.sum(axis=-1, keepdims=True), lo)
-        else:
-            found = in_lanes @ self._rows().swapaxes(-1, -2)
+            return mx.addmm(products.swapaxes(-1, -2) * scale, queries @ columns, rows)
+        found = in_lanes @ self._rows().swapaxes(-1, -2)
         return found if self.mean is None else found + queries @ self.mean.swapaxes(-1, -2)
 
     def weighted(self, weights: mx.array) -> mx.array:
@@ -135,6 +135,15 @@ class LaneReader(NamedTuple):
         """The windows of rows of one group, [B, H, 1, n]."""
         lo, scale = self.window
         return Window(lo.swapaxes(-1, -2), scale.swapaxes(-1, -2))
+
+    def _shared(self, lo: mx.array) -> tuple[mx.array, mx.array]:
+        """What all channels of a row have in common, lo [B, H, 1, n] and the mean, as columns
+        [1, H, D, 1 or 2] and rows: ``queries @ columns @ rows`` is what it adds to the products."""
+        ones = mx.ones((1, lo.shape[1], self.lanes.matrix.shape[0], 1))
+        if self.mean is None:
+            return ones, lo
+        both = mx.concatenate([ones, self.mean.swapaxes(-1, -2)], axis=-1)
+        return both, mx.concatenate([lo, mx.ones_like(lo)], axis=2)
 
     def _few(self, left: mx.array) -> bool:
         return self._groups == 1 and left.shape[2] <= _FEW

@@ -13,7 +13,7 @@ from ..telemetry import ByteCount
 from .base import CompressedKVCache, flush_frontier
 from .codes import CodeStore
 from .dump import Dump, taken
-from .readers import Reader
+from .readers import Reader, beside
 from .side import Side
 
 # What lowered the divergence at equal bytes on a text that is not the one reported on.
@@ -266,7 +266,8 @@ class SKVQSide(Side):
 
     def reader(self, dtype: mx.Dtype, queries: int) -> Reader:
         """A reader of the codes, or of decoded rows where nothing else takes the codes' layout."""
-        mean = None if self.mean is None else self.mean.astype(dtype)[None, :, None]
+        with beside():
+            mean = None if self.mean is None else self.mean.astype(dtype)[None, :, None]
         return self.store.reader(dtype, queries, mean) or super().reader(dtype, queries)
 
     def store_bytes(self) -> ByteCount:
