@@ -27,10 +27,11 @@ HERE = Path(__file__).parent
 RESULT = HERE / "result.json"
 PICTURE = HERE.parents[2] / "assets" / "screenshots" / "pareto.svg"
 TEXT, SKIP, TOKENS, BLOCK, START, STEPS = "twelfth-night", 1000, 2048, 128, 256, 32
-OURS = tuple(
-    f"{method}:{preset}"
-    for method in ("skvq", "svdq", "svdq_skvq")
-    for preset in ("Smallest", "Balanced", "Near-lossless")
+OURS = (
+    *(f"skvq:{preset}" for preset in ("Smallest", "Balanced", "Near-lossless")),
+    "skvq:Near-lossless,skvq_bits_key=6,skvq_bits_value=6",
+    *(f"svdq:{preset}" for preset in ("Smallest", "Balanced", "Near-lossless")),
+    *(f"svdq_skvq:{preset}" for preset in ("Smallest", "Balanced", "Near-lossless")),
 )
 MLX_LM = tuple(f"affine,affine_bits={bits}" for bits in (2, 4, 8))
 PEER: dict[str, dict[str, Any]] = {

@@ -7,18 +7,24 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 860, 480
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 56, 52
 X_TICKS = (5, 10, 20, 50, 100)
-Y_TICKS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3)
+Y_TICKS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3)
 MUTED = "#7b818a"
 COLOURS = {"ours": "#1f77d0", "mlx_lm": "#c2730a", "PyPI": "#8a8f98"}
 WORDS = {"ours": "VeloxQuant Studio", "mlx_lm": "mlx_lm", "PyPI": "veloxquant-mlx of PyPI"}
-SHORT = {"svdq_skvq": "SVDq+SKVQ", "svdq": "SVDq", "skvq": "SKVQ", "affine,affine_bits=": "affine "}
+SHORT = {
+    "skvq:Near-lossless,skvq_bits_key=6,skvq_bits_value=6": "SKVQ 6 bits",
+    "svdq_skvq": "SVDq+SKVQ",
+    "svdq": "SVDq",
+    "skvq": "SKVQ",
+    "affine,affine_bits=": "affine ",
+}
 
 
 def picture(result: dict[str, Any]) -> str:
     """An SVG of the rows of ``result.json``; points without a finite figure are left out."""
     rows = [row for row in result["rows"] if row.get("kl") and row.get("resident")]
     parts = [*_axes(result), *_front([row for row in rows if row["whose"] == "ours"])]
-    taken: list[tuple[float, float]] = []
+    taken: list[tuple[float, float, float]] = []
     for row in sorted(rows, key=lambda row: row["whose"] != "ours"):
         x, y = _x(row["resident"] / 1e6), _y(row["kl"])
         colour = COLOURS[row["whose"]]
@@ -27,13 +33,20 @@ def picture(result: dict[str, Any]) -> str:
         else:
             parts.append(f'<rect x="{x - 4.5:.1f}" y="{y - 4.5:.1f}" width="9" height="9" fill="none" '
                          f'stroke="{colour}" stroke-width="2"/>')  # fmt: skip
-        left, low = x > WIDTH - 190, y + 4
-        while any(abs(low - other) < 13 and abs(x - at) < 150 for at, other in taken):
-            low += 13
-        taken.append((x, low))
+        said = _short(row["name"])
+        left = x > WIDTH - 190
+        wide = 6.6 * len(said) + 9
+        start = x - wide if left else x
+        low = next(
+            y + 4 + shift
+            for shift in (0, -14, 14, -28, 28, -42, 42)
+            if not any(start < end and begin < start + wide and abs(y + 4 + shift - at) < 13
+                       for begin, end, at in taken)
+        )  # fmt: skip
+        taken.append((start, start + wide, low))
         anchor, shift = ("end", -9) if left else ("start", 9)
         parts.append(f'<text x="{x + shift:.1f}" y="{low:.1f}" text-anchor="{anchor}" '
-                     f'fill="{colour}">{escape(_short(row["name"]))}</text>')  # fmt: skip
+                     f'fill="{colour}">{escape(said)}</text>')  # fmt: skip
     for place, (whose, words) in enumerate(WORDS.items()):
         parts.append(f'<text x="{LEFT + 190 * place}" y="20" font-weight="600" '
                      f'fill="{COLOURS[whose]}">{"●" if whose == "ours" else "□"} {words}</text>')  # fmt: skip
@@ -49,9 +62,9 @@ def _x(megabytes: float) -> float:
 
 
 def _y(kl: float) -> float:
-    low, high = math.log(0.0007), math.log(4)
+    low, high = math.log(0.00008), math.log(4)
     return (
-        HEIGHT - BOTTOM - (math.log(min(max(kl, 0.0007), 4)) - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        HEIGHT - BOTTOM - (math.log(min(max(kl, 0.0001), 4)) - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
     )
 
 
@@ -81,7 +94,7 @@ def _axes(result: dict[str, Any]) -> list[str]:
     return [
         *parts,
         _text(LEFT, TOP - 14, "KL from the uncompressed cache, nats per token"),
-        _text(right, low + 17, "MB that stay in memory", "end"),
+        _text(right, low + 33, "MB that stay in memory", "end"),
         _text(LEFT, HEIGHT - 8, said, size=10),
     ]
 
