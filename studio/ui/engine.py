@@ -263,7 +263,7 @@ class _Worker(Events):
                 self._keeper.save()
                 # Also files of chats that were deleted for good.
                 self._keeper.tidy()
-                self._session.unload()
+                self._session.close()
         QThread.currentThread().quit()
 
     @Slot()
