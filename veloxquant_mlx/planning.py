@@ -214,7 +214,6 @@ def _row(plan: MemoryPlan, config: KVCacheConfig) -> PlanRow:
     per, whole = plan.per_thousand(config), plan.at_16_bits(plan.horizon)
     layout = plan.info.layout
     smaller = whole / (per * plan.horizon / 1000) if config.compresses and per and whole else None
-    layout = plan.info.layout
     return PlanRow(
         config,
         name=f"{config.label} {config.preset_name() or _unnamed(config)}".strip(),

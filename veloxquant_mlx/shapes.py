@@ -53,6 +53,11 @@ def slot_shapes(model: Any) -> tuple[SlotShape | None, ...]:
     return tuple(slot.shape for slot in probe(model))
 
 
+def kv_shapes(model: Any) -> list[SlotShape]:
+    """Those of the slots that keep rows."""
+    return [shape for shape in slot_shapes(model) if shape is not None]
+
+
 def common_float(model: Any) -> mx.Dtype | None:
     """Type of most floating arrays of a model, by far most often the type activations have."""
     arrays = [array for _, array in tree_flatten(model.parameters())]

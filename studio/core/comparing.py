@@ -25,7 +25,7 @@ from veloxquant_mlx.generation import Keep
 from veloxquant_mlx.models.compute import free_memory
 from veloxquant_mlx.models.load import LoadedModel
 from veloxquant_mlx.pieces import Pieces
-from veloxquant_mlx.shapes import slot_shapes
+from veloxquant_mlx.shapes import kv_shapes
 from veloxquant_mlx.steps import TokenStep
 
 _log = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ def _compared(
 
 
 def refuse_too_large(loaded: LoadedModel, tokens: int) -> None:
-    shapes = [shape for shape in slot_shapes(loaded.model) if shape is not None]
+    shapes = kv_shapes(loaded.model)
     wanted = reference_bytes(shapes, tokens) * (2 if "float32" in loaded.compute else 1)
     free = free_memory() + mx.get_cache_memory()
     if wanted > ROOM * free:

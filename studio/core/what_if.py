@@ -22,7 +22,7 @@ from veloxquant_mlx.errors import QuantizerConfigError, VeloxQuantError
 from veloxquant_mlx.fidelity import Captured, Replayed, ReplayStep, measure_steps, replay
 from veloxquant_mlx.fidelity.captured import refuse_too_many, spread
 from veloxquant_mlx.models.load import LoadedModel
-from veloxquant_mlx.shapes import slot_shapes
+from veloxquant_mlx.shapes import kv_shapes
 
 SAMPLE = 6
 """Slots that a candidate of the search is tried on."""
@@ -130,7 +130,7 @@ def find_smallest(
     captured = listener.captured
     if captured is None:
         return
-    shapes = [shape for shape in slot_shapes(loaded.model) if shape is not None]
+    shapes = kv_shapes(loaded.model)
     search = _Search(loaded, captured, list(held[: min(MOST, captured.tokens)]), shapes, limit)
     wanted = [config for config in candidates(catalogue, own) if not search.idle(config)]
     # Once one of them is measured, the others' KL can be predicted while they are tried.
@@ -277,7 +277,7 @@ class _Search:
 def _capture(loaded: LoadedModel, listener: Listener, held: Sequence[int]) -> Iterator[ReplayStep]:
     if listener.captured is not None or len(held) < 2:
         return
-    shapes = [shape for shape in slot_shapes(loaded.model) if shape is not None]
+    shapes = kv_shapes(loaded.model)
     refuse_too_many(reference_bytes(shapes, len(held)))
     refuse_too_large(loaded, len(held))
     for step in replay(loaded.model, held, []):

@@ -14,6 +14,7 @@ from .base import CompressedKVCache, flush_frontier
 from .codes import CodeStore
 from .dump import Dump, taken
 from .readers import Reader, beside
+from .shared_params import context_limit, defer_flush, param_bits, recent_rows
 from .side import Side
 
 # What lowered the divergence at equal bytes on a text that is not the one reported on.
@@ -63,10 +64,7 @@ class SKVQConfig(KVCacheConfig):
         help="Tokens that gather at 16 bits before they are flushed together. A larger window keeps more "
         "tokens exact and takes more memory.",
     )  # fmt: skip
-    skvq_recent: int = param(
-        0, label="Exact recent rows", unit="tokens", low=0, high=1024, step=8, extension=True,
-        help="Newest tokens that always stay exact, beside the filling window. Costs their 16-bit rows.",
-    )  # fmt: skip
+    skvq_recent: int = recent_rows("window")
     skvq_n_sink: int = param(
         4, label="Sinks", unit="rows", low=0, high=128, step=1,
         help="First tokens of the chat kept exact: nearly every later token attends to them. Each costs one "
@@ -101,19 +99,9 @@ class SKVQConfig(KVCacheConfig):
         help="Spread every row over all channels with a Hadamard rotation before quantizing, in place of "
         "reordering. Costs no memory and a small product per step.",
     )  # fmt: skip
-    skvq_param_bits: int = param(
-        16, label="Parameter bits", unit="bits", choices=(16, 8), extension=True,
-        help="Bits of each scale and zero point. 8 halves what they take, at a little more error.",
-    )  # fmt: skip
-    skvq_defer_flush: bool = param(
-        False, label="Flush after the call", extension=True,
-        help="Attend to the tokens of the running block exactly and flush them afterwards, so that a block "
-        "of the prompt never sees itself quantized. Costs one block of exact rows while it is read.",
-    )  # fmt: skip
-    skvq_max_ctx: int | None = param(
-        None, label="Context limit", unit="tokens", low=1, high=10_000_000, step=1, shown=False,
-        help="Refuse to grow beyond this many tokens. Empty is unlimited.",
-    )  # fmt: skip
+    skvq_param_bits: int = param_bits()
+    skvq_defer_flush: bool = defer_flush()
+    skvq_max_ctx: int | None = context_limit()
 
     def check(self) -> None:
         """The first chunk must hold all sinks; a head size that cannot be rotated is refused."""

@@ -18,6 +18,7 @@ from .dump import Dump, taken
 from .exact_side import ExactSide
 from .latents import LatentStore
 from .readers import Reader
+from .shared_params import context_limit, defer_flush, param_bits, recent_rows
 from .side import Side
 
 # What lowered the divergence at equal bytes on a text that is not the one reported on.
@@ -91,10 +92,7 @@ class SVDqConfig(KVCacheConfig):
         help="First tokens of the chat kept exact and left out of the basis, which their huge keys would "
         "bend. Each costs one 16-bit row.",
     )  # fmt: skip
-    svdq_recent: int = param(
-        0, label="Exact recent rows", unit="tokens", low=0, high=1024, step=8, extension=True,
-        help="Newest tokens that always stay exact, beside the filling group. Costs their 16-bit rows.",
-    )  # fmt: skip
+    svdq_recent: int = recent_rows("group")
     svdq_fit_rows: int = param(
         0, label="Rows of the fit", unit="tokens", low=0, high=4096, step=32, extension=True,
         help="Tokens to wait for, at 16 bits, before the basis is fitted to them. More give a basis that "
@@ -110,19 +108,9 @@ class SVDqConfig(KVCacheConfig):
         help="How much the queries seen before the fit decide which directions get bits. Works where "
         "attention runs on codes; costs nothing later.",
     )  # fmt: skip
-    svdq_param_bits: int = param(
-        16, label="Parameter bits", unit="bits", choices=(16, 8), extension=True,
-        help="Bits of each scale and zero point. 8 halves what they take, at a little more error.",
-    )  # fmt: skip
-    svdq_defer_flush: bool = param(
-        False, label="Flush after the call", extension=True,
-        help="Attend to the tokens of the running block exactly and flush them afterwards, so that a block "
-        "of the prompt never sees itself quantized. Costs one block of exact rows while it is read.",
-    )  # fmt: skip
-    svdq_max_ctx: int | None = param(
-        None, label="Context limit", unit="tokens", low=1, high=10_000_000, step=1, shown=False,
-        help="Refuse to grow beyond this many tokens. Empty is unlimited.",
-    )  # fmt: skip
+    svdq_param_bits: int = param_bits()
+    svdq_defer_flush: bool = defer_flush()
+    svdq_max_ctx: int | None = context_limit()
 
     @property
     def automatic(self) -> bool:

@@ -54,7 +54,6 @@ class Areas(PixelItem):
         self.drawing: MemoryDrawing | None = None
         self.tops: dict[str, np.ndarray] = {}
         self.tip: Tip | None = None
-        self.grid: list[float] = []
         self.marks: tuple[int, ...] = ()
         self.ghost: np.ndarray | None = None
         """[points, 2]: tokens and predicted bytes."""
@@ -75,10 +74,7 @@ class Areas(PixelItem):
     def paint_pixels(self, painter: QPainter, to_pixels: QTransform, frame: QRectF) -> None:
         ink, drawing = self._plot.ink, self.drawing
         painter.setClipRect(frame)
-        painter.setPen(ink.grid)
-        for value in self.grid:
-            y = round(to_pixels.map(QPointF(0, value)).y()) - 0.5
-            painter.drawLine(QLineF(frame.left(), y, frame.right(), y))
+        self.paint_grid(painter, to_pixels, frame)
         base = to_pixels.dy()
 
         def across(tokens: np.ndarray) -> np.ndarray:

@@ -13,13 +13,17 @@ _OUTLINED = 7.0
 """Pixels a bar needs for a dashed outline of its own; below, the 16-bit heights join to one line."""
 
 
+def between(pitch: float) -> float:
+    """Pixels left free between bars that come every ``pitch`` pixels."""
+    return 1.0 if pitch < 9 else 2.0 if pitch < 16 else 4.0
+
+
 class Bars(PixelItem):
     """Paints byte counts per slot. ``kinds`` is [slots, kinds of STACK], the others [slots], bytes."""
 
     def __init__(self, plot: QuietPlot) -> None:
         super().__init__(plot)
         self.take(np.zeros((0, len(STACK)), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        self.grid: list[float] = []
         self.selected: int | None = None
         self.hover: int | None = None
 
@@ -30,16 +34,13 @@ class Bars(PixelItem):
 
     def paint_pixels(self, painter: QPainter, to_pixels: QTransform, frame: QRectF) -> None:
         ink = self._plot.ink
-        painter.setPen(ink.grid)
-        for value in self.grid:
-            y = round(to_pixels.map(QPointF(0, value)).y()) - 0.5
-            painter.drawLine(QLineF(frame.left(), y, frame.right(), y))
+        self.paint_grid(painter, to_pixels, frame)
         count = len(self.kinds)
         if not count:
             return
         # Both edges of a bar are rounded, so that bars and gaps are whole pixels and the hatch is crisp.
         pitch = to_pixels.m11()
-        gap = 1.0 if pitch < 9 else 2.0 if pitch < 16 else 4.0
+        gap = between(pitch)
         lefts = np.round(np.arange(count) * pitch + to_pixels.dx())
         widths = np.maximum(1.0, np.round(np.arange(1, count + 1) * pitch + to_pixels.dx()) - lefts - gap)
         base, scale = to_pixels.dy(), to_pixels.m22() / 1e6

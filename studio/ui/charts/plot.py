@@ -3,7 +3,7 @@
 from typing import Any
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QResizeEvent, QTransform, QWheelEvent
 from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
@@ -30,6 +30,8 @@ class PixelItem(pg.GraphicsObject):
     def __init__(self, plot: "QuietPlot") -> None:
         super().__init__()
         self._plot = plot
+        self.grid: list[float] = []
+        """Values at which ``paint_grid`` draws a line."""
         self._bounds: QRectF | None = None
         """What the view shows; Qt asks for it many times a paint."""
 
@@ -44,6 +46,13 @@ class PixelItem(pg.GraphicsObject):
 
     def viewRangeChanged(self) -> None:
         self.viewTransformChanged()
+
+    def paint_grid(self, painter: QPainter, to_pixels: QTransform, frame: QRectF) -> None:
+        """A hairline across the frame at every value of ``grid``."""
+        painter.setPen(self._plot.ink.grid)
+        for value in self.grid:
+            y = round(to_pixels.map(QPointF(0, value)).y()) - 0.5
+            painter.drawLine(QLineF(frame.left(), y, frame.right(), y))
 
     def paint(self, painter: QPainter, *_: Any) -> None:
         to_pixels = painter.worldTransform()

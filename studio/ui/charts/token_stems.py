@@ -8,6 +8,7 @@ import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF, QTransform
 
+from studio.ui.charts.bars import between
 from studio.ui.charts.ink import small
 from studio.ui.charts.plot import PixelItem, QuietPlot
 from studio.ui.theme import tint_colour
@@ -133,7 +134,6 @@ class SlotErrors(PixelItem):
     def __init__(self, plot: QuietPlot) -> None:
         super().__init__(plot)
         self.slots: tuple[SlotFidelity, ...] = ()
-        self.grid: list[float] = []
         self.selected: int | None = None
         self.hover: int | None = None
 
@@ -145,10 +145,7 @@ class SlotErrors(PixelItem):
 
     def paint_pixels(self, painter: QPainter, to_pixels: QTransform, frame: QRectF) -> None:
         ink = self._plot.ink
-        painter.setPen(ink.grid)
-        for value in self.grid:
-            y = round(to_pixels.map(QPointF(0, value)).y()) - 0.5
-            painter.drawLine(QLineF(frame.left(), y, frame.right(), y))
+        self.paint_grid(painter, to_pixels, frame)
         font = small(self._plot.font())
         painter.setFont(font)
         painter.setPen(ink.muted)
@@ -156,7 +153,7 @@ class SlotErrors(PixelItem):
         above = frame.top() + QFontMetricsF(font).ascent()
         painter.drawText(QPointF(max(frame.left(), frame.right() - wide), above), CAPTION)
         edges = np.round(np.arange(len(self.slots) + 1) * to_pixels.m11() + to_pixels.dx())
-        gap = 1.0 if to_pixels.m11() < 9 else 2.0 if to_pixels.m11() < 16 else 4.0
+        gap = between(to_pixels.m11())
         for slot, value in enumerate(self.percents().tolist()):
             wide = max(1.0, edges[slot + 1] - edges[slot] - gap)
             if math.isnan(value):

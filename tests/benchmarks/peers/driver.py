@@ -84,9 +84,6 @@ def main() -> None:
     for begin in range(0, len(tokens), block):
         _pass(model, lanes, tokens[begin : begin + block], max(0, start - begin))
         print(f"{begin + block} of {len(tokens)} tokens", file=sys.stderr)
-    for lane in lanes:
-        if lane.problem is None:
-            mx.clear_cache()
     counted = {lane.name: (lane.told() if lane.problem is None and lane is not stock else None, lane.grown)
                for lane in lanes}  # fmt: skip
     token = tokens[-1]

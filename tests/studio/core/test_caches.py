@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +27,6 @@ SKVQ = KVCacheConfig(method="skvq", skvq_window=16)
 PLAIN = KVCacheConfig(method="plain")
 MUCH = 1 << 30
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
-
-
-@pytest.fixture
-def session(folder: Path) -> Session:
-    made = Session(SKVQ)
-    made.load(folder)
-    return made
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    made = Store()
-    yield made
-    made.close()
 
 
 @pytest.fixture

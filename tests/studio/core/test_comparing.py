@@ -20,11 +20,6 @@ PLAIN = KVCacheConfig(method="plain")
 LONG = "one two three four five six seven " * 6
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
-
-
 @pytest.fixture
 def session(folder: Path) -> Session:
     made = Session(SKVQ)

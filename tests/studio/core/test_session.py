@@ -23,18 +23,6 @@ SKVQ = KVCacheConfig(method="skvq", skvq_window=16)
 PLAIN = KVCacheConfig(method="plain")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
-
-
-@pytest.fixture
-def session(folder: Path) -> Session:
-    made = Session(SKVQ)
-    made.load(folder)
-    return made
-
-
 def play(steps: Any) -> FinishedStep:
     """All steps of a reply; its end."""
     *_, last = steps

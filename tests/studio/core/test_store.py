@@ -1,7 +1,6 @@
 """Chats on disk: what is kept when, what comes back, what a search finds."""
 
 import sqlite3
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,13 +11,6 @@ from studio.core.messages import INTERRUPTED, Journal, StoreError
 from studio.core.store import Store, store_path, title_of
 
 FIGURES = Figures(prompt_tokens=10, reply_tokens=3, tokens_per_second=14.1, context_tokens=13, model="m")
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    made = Store()
-    yield made
-    made.close()
 
 
 def talk(store: Store, *texts: str) -> int:

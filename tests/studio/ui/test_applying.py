@@ -18,18 +18,12 @@ from tests.studio.ui.fake_cache import FakeConfig
 from tests.studio.ui.fake_engine import FakeEngine
 from tests.studio.ui.test_form import drag
 from tests.studio.ui.worker import LONG, Gate
-from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import PrefillStep, TokenStep
 
 SKVQ = KVCacheConfig("skvq", skvq_window=16)
 ONE, TWO, THREE = (FakeConfig(fake_bits=bits) for bits in (1, 2, 3))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
 
 
 @pytest.fixture

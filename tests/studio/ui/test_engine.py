@@ -11,7 +11,6 @@ from pytestqt.qtbot import QtBot
 from studio.core import session as session_module
 from studio.core.taken import take
 from tests.studio.ui.worker import LONG, Gate, Notes, Speaker, endless
-from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig, methods
 from veloxquant_mlx.steps import FinishedStep, PrefillStep, Step, TokenStep
@@ -29,11 +28,6 @@ def short_replies(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(*arguments, **(words | {"max_tokens": 24}))
 
     monkeypatch.setattr(live_module, "generate", short)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
 
 
 @pytest.fixture

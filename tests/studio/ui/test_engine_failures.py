@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from studio.core.history import History
 from studio.core.taken import take
 from tests.gguf_writer import tiny_gguf
-from tests.studio.ui.test_engine import SKVQ, answer, engine, folder, gate, idle, notes, ready, short_replies
+from tests.studio.ui.test_engine import SKVQ, answer, engine, gate, idle, notes, ready, short_replies
 from tests.studio.ui.worker import LONG, Notes, Speaker
 from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
@@ -21,7 +21,7 @@ from veloxquant_mlx.models import gguf
 from veloxquant_mlx.report.schema import validate_report
 from veloxquant_mlx.steps import Step, TokenStep
 
-__all__ = ["engine", "folder", "notes", "ready", "short_replies"]
+__all__ = ["engine", "notes", "ready", "short_replies"]
 
 
 def failure(qtbot: QtBot, engine: Speaker, act: Any) -> tuple[str, str, str]:

@@ -1,7 +1,6 @@
 """What the engine's thread writes to the store while a reply grows, and how a full context is met."""
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,14 @@ from pytestqt.qtbot import QtBot
 from studio.core import session as session_module
 from studio.core.request import Request
 from studio.core.store import Store
-from tests.studio.ui.test_engine import engine, folder, gate, idle, notes, ready
+from tests.studio.ui.test_engine import engine, gate, idle, notes, ready
 from tests.studio.ui.worker import LONG, Notes, Speaker
 from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import TokenStep
 
-__all__ = ["engine", "folder", "notes", "ready"]
+__all__ = ["engine", "notes", "ready"]
 
 SHORT = Sampling(max_tokens=16)
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    made = Store()
-    yield made
-    made.close()
 
 
 def asked(store: Store, text: str = "hello there") -> Request:

@@ -11,7 +11,6 @@ from pytestqt.qtbot import QtBot
 from studio.core import comparing
 from studio.core.request import Request
 from tests.studio.ui.worker import LONG, Notes, Speaker
-from tests.tiny import tiny_folder
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.sampling import Sampling
@@ -29,11 +28,6 @@ def short_replies(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(*arguments, **(words | {"max_tokens": 16}))
 
     monkeypatch.setattr(live_module, "generate", short)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
 
 
 @pytest.fixture
@@ -75,6 +69,15 @@ class Holding:
                 assert self.opened.wait(LONG / 1000)
 
 
+def held_comparison(qtbot: QtBot, engine: Speaker, monkeypatch: pytest.MonkeyPatch) -> Holding:
+    """A reply whose comparison waits behind its first pass."""
+    held = Holding()
+    monkeypatch.setattr(comparing, "replay", held)
+    ask(engine, PROMPT, 1)
+    qtbot.waitUntil(held.reached.is_set, timeout=LONG)
+    return held
+
+
 def test_a_reply_is_compared_after_its_end(qtbot: QtBot, engine: Speaker, notes: Notes) -> None:
     with qtbot.waitSignal(engine.compared, timeout=LONG) as told:
         ask(engine, PROMPT, 3)
@@ -95,10 +98,7 @@ def test_a_reply_is_compared_after_its_end(qtbot: QtBot, engine: Speaker, notes:
 def test_a_new_prompt_comes_first(
     qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Holding()
-    monkeypatch.setattr(comparing, "replay", held)
-    ask(engine, PROMPT, 1)
-    qtbot.waitUntil(held.reached.is_set, timeout=LONG)
+    held = held_comparison(qtbot, engine, monkeypatch)
     ask(engine, "something else " * 9, 2)
     with qtbot.waitSignal(engine.compared, timeout=LONG) as told:
         held.opened.set()
@@ -122,10 +122,7 @@ def test_replies_are_the_same_with_and_without(qtbot: QtBot, engine: Speaker, no
 def test_switching_off_ends_what_runs(
     qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Holding()
-    monkeypatch.setattr(comparing, "replay", held)
-    ask(engine, PROMPT, 1)
-    qtbot.waitUntil(held.reached.is_set, timeout=LONG)
+    held = held_comparison(qtbot, engine, monkeypatch)
     engine.compare(False)
     held.opened.set()
     with qtbot.waitSignal(engine.models_found, timeout=LONG):
@@ -150,10 +147,7 @@ def test_what_can_t_be_compared_is_said_once(
 def test_closing_does_not_wait_for_the_comparison(
     qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Holding()
-    monkeypatch.setattr(comparing, "replay", held)
-    ask(engine, PROMPT, 1)
-    qtbot.waitUntil(held.reached.is_set, timeout=LONG)
+    held = held_comparison(qtbot, engine, monkeypatch)
     held.opened.set()
     engine.close()
     assert engine._thread.isFinished()

@@ -1,7 +1,6 @@
 """When the engine saves the cache of a chat and goes back to it; everything with its real thread."""
 
 import errno
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,13 @@ from studio.core.caches import ChatCaches
 from studio.core.request import Request
 from studio.core.store import Store
 from studio.ui import keeper
-from tests.studio.ui.test_engine import PLAIN, SKVQ, engine, folder, idle, notes, ready, short_replies
+from tests.studio.ui.test_engine import PLAIN, SKVQ, engine, idle, notes, ready, short_replies
 from tests.studio.ui.worker import LONG, Notes, Speaker
 from veloxquant_mlx.prompt import Turn
 from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import FinishedStep, PrefillStep
 
-__all__ = ["engine", "folder", "notes", "ready", "short_replies"]
+__all__ = ["engine", "notes", "ready", "short_replies"]
 
 MUCH = 1 << 30
 FIRST = "one two three " * 20
@@ -49,13 +48,6 @@ class Talker:
         step: FinishedStep = end.args[0]  # type: ignore[index]
         self.turns.append(("assistant", step.text))
         return step
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    made = Store()
-    yield made
-    made.close()
 
 
 @pytest.fixture
