@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,7 @@ def _stand_in(real):  # type: ignore[no-untyped-def]
     def found(name: str):  # type: ignore[no-untyped-def]
         try:
             return real(name)
-        except shipped.PackageNotFoundError:
+        except PackageNotFoundError:
             return real("pytest")
 
     return found
