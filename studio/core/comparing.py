@@ -188,11 +188,14 @@ def _compared(
     found = replayed.replies
     slots: list[SlotFidelity] = []
     rows = replayed.rows.__getitem__
-    for one in each_slot(loaded.model, config, rows, replayed.queries, replayed.bounds, sides=False):
+    outputs: dict[int, mx.array] = {}
+    for one in each_slot(
+        loaded.model, config, rows, replayed.queries, replayed.bounds, sides=False, outputs=outputs
+    ):
         slots.append(one)
         yield ReplayStep(len(tokens), len(tokens))
     try:
-        listener.capture(Captured(replayed.rows, replayed.queries, len(tokens)))
+        listener.capture(Captured(replayed.rows, replayed.queries, len(tokens), outputs=outputs))
     except VeloxQuantError as error:
         # Said when somebody wants to try another setting; the comparison is whole without it.
         _log.info("%s", error)

@@ -20,8 +20,8 @@ MEMORY = 128 << 20
 """Bytes of rows kept in memory; beyond them they go to a temporary file without a name."""
 MOST = 2 << 30
 """Bytes kept at all."""
-BLOCK = 512
-"""Rows handed to a cache at once."""
+BLOCK = 4096
+"""Rows handed to a cache at once: what is learnt from the first and every call costs counts once a block."""
 
 
 def refuse_too_many(nbytes: int, most: int = MOST) -> None:
@@ -46,11 +46,14 @@ class Captured:
         queries: Mapping[int, Query],
         tokens: int,
         *,
+        outputs: Mapping[int, mx.array] | None = None,
         memory: int = MEMORY,
         most: int = MOST,
     ) -> None:
+        """``outputs`` are attention outputs of the exact rows that are known already, see ``each_slot``."""
         self.tokens = tokens
         self.queries = dict(queries)
+        self._outputs = dict(outputs or {})
         newest = min((query.queries.shape[2] for query in queries.values()), default=0)
         self.bounds = sorted({*range(0, tokens - newest, BLOCK), tokens - newest, tokens})
         """Where blocks begin and end: the queries' own rows are the last."""
@@ -76,7 +79,7 @@ class Captured:
 
     def close(self) -> None:
         """Give memory and file back."""
-        self._slots, self.queries = [], {}
+        self._slots, self.queries, self._outputs = [], {}, {}
         self._file.close()
 
     def tries(
@@ -88,7 +91,10 @@ class Captured:
         of the order is spread over the model.
         """
         order = spread(len(self)) if slots is None else slots
-        yield from each_slot(model, config, self.rows, self.queries, self.bounds, sides=False, order=order)
+        yield from each_slot(
+            model, config, self.rows, self.queries, self.bounds,
+            sides=False, order=order, outputs=self._outputs,
+        )  # fmt: skip
 
     def _put(self, part: mx.array) -> "_Place":
         part = part[:, :, : self.tokens]
