@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
+from studio.core.compared import Comparison, ReplyComparison
 from studio.core.predict import reference_bytes
 from veloxquant_mlx.builder import KVCacheBuilder
+from veloxquant_mlx.compared import SlotFidelity
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.fidelity import (
@@ -15,8 +17,6 @@ from veloxquant_mlx.fidelity import (
     KeptRows,
     Replayed,
     ReplayStep,
-    ReplyFidelity,
-    SlotFidelity,
     Spoken,
     replay,
 )
@@ -49,33 +49,6 @@ class Said:
     """All tokens of the conversation up to its end."""
     config: KVCacheConfig
     spoken: Spoken
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyComparison:
-    """One reply compared, with the words to show it by."""
-
-    message: int
-    """Number of the message in the store."""
-    offset: int
-    ends: tuple[int, ...]
-    pieces: tuple[str, ...] = field(repr=False)
-    """Text of every token compared."""
-    tops: tuple[str, ...] = field(repr=False)
-    """Text of the token that the uncompressed cache finds the likeliest there."""
-    fidelity: ReplyFidelity
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Everything measured by reading the conversation once more without compression."""
-
-    tokens: int
-    """Tokens of the conversation."""
-    config: KVCacheConfig
-    """The setting of the cache that the slots are compared for."""
-    replies: tuple[ReplyComparison, ...]
-    slots: tuple[SlotFidelity, ...]
 
 
 class Listener:
@@ -203,7 +176,7 @@ def _compared(
     pieces = Pieces(loaded.tokenizer)
     replies = tuple(
         ReplyComparison(
-            one.message, one.offset, one.ends,
+            one.message, one.offset, one.ends, one.config,
             pieces.of([token.token for token in reply.tokens]), pieces.of([t.top for t in reply.tokens]),
             reply,
         )

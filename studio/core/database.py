@@ -71,6 +71,13 @@ STEPS = (
         used REAL NOT NULL
     );
     """,
+    """
+    CREATE TABLE comparisons (
+        message INTEGER PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+        bytes INTEGER NOT NULL,
+        packed BLOB NOT NULL
+    );
+    """,
 )
 """Step N brings a file of version N to version N + 1. Steps that were released are never changed."""
 

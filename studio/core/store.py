@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 TITLE = 60
 """Most characters of a title taken from the first message."""
 UNNAMED = "New chat"
+COMPARISONS = 32 << 20
+"""Bytes that the comparisons of all chats may take: some 2,500 replies of 500 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,33 @@ class Store:
         """Chats with all words of ``query`` in one message or in the title, the newest messages first."""
         with self._doing("searching the chats") as do:
             return search(do, query, limit)
+
+    # Comparisons -------------------------------------------------------------------------------
+
+    def keep_comparison(self, message: int, packed: bytes) -> None:
+        """Keep what comparing told of a message; the oldest give way where all take more than COMPARISONS."""
+        with self._doing("saving the comparison") as do:
+            do.execute(
+                "INSERT OR REPLACE INTO comparisons (message, bytes, packed) VALUES (?, ?, ?)",
+                (message, len(packed), packed),
+            )
+            do.execute(
+                "DELETE FROM comparisons WHERE message IN (SELECT message FROM (SELECT message,"
+                " sum(bytes) OVER (ORDER BY message DESC) AS together FROM comparisons) WHERE together > ?)",
+                (COMPARISONS,),
+            )
+
+    def comparisons(self, messages: Sequence[int]) -> dict[int, bytes]:
+        """What is kept of these messages, where something is."""
+        asked = json.dumps(list(messages))
+        with self._doing("opening the chat") as do:
+            return dict(
+                do.execute(
+                    "SELECT message, packed FROM comparisons"
+                    " WHERE message IN (SELECT value FROM json_each(?))",
+                    (asked,),
+                ).fetchall()
+            )
 
     # Settings ----------------------------------------------------------------------------------
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from studio.core.compared import KeptComparison
 from studio.core.history import History
+from veloxquant_mlx.spelling import spell_method
 from veloxquant_mlx.telemetry import CacheSnapshot
 
 if TYPE_CHECKING:
-    # For their names only: they bring MLX.
+    # For its name only: it brings MLX.
     from studio.core.session import Message
-    from veloxquant_mlx.fidelity import ReplyFidelity, SlotFidelity
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +43,25 @@ def take(
     return Taken(columns, history.slots_as_dict(), history.snapshot, words, fidelity)
 
 
-def fidelity_record(
-    replies: Sequence["ReplyFidelity"], slots: Sequence["SlotFidelity"]
-) -> dict[str, Any] | None:
-    """What was compared, as the report's schema has it; None where nothing was."""
-    kl = [token.kl for reply in replies for token in reply.tokens]
-    if not kl:
+def fidelity_record(kept: Sequence[KeptComparison]) -> dict[str, Any] | None:
+    """What was compared of messages, as the report's schema has it; None where nothing was.
+
+    The slots are those of the newest message that tells of them.
+    """
+    parts = [part for one in kept for part in one.parts]
+    tokens = [token for part in parts for token in part.fidelity.tokens]
+    if not tokens:
         return None
+    kl = [token.kl for token in tokens]
+    measured = next((one for one in reversed(kept) if one.slots), KeptComparison(()))
     return {
         "tokens": len(kl),
+        "through": list(dict.fromkeys(spell_method(part.config) for part in parts)),
         "kl_nats_per_token": {"mean": fmean(kl), "p99": float(np.percentile(kl, 99))},
-        "same_first_choice": fmean(token.same_top1 for reply in replies for token in reply.tokens),
+        "same_first_choice": fmean(token.same_top1 for token in tokens),
         "kl_of_every_token": [round(value, 6) for value in kl],
-        "slots": [{"slot": slot.slot, "attention_error": slot.attention_error} for slot in slots],
+        "slots": [{"slot": slot.slot, "attention_error": slot.attention_error} for slot in measured.slots],
+        "slots_through": None if measured.config is None else spell_method(measured.config),
     }
 
 

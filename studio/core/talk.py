@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from studio.core.compared import KeptComparison, unpacked
 from studio.core.conversation import Attachment, Conversation, Figures, Message
 from studio.core.messages import INTERRUPTED, StoreError
 from studio.core.settings import Settings, load, read_kept, save
@@ -136,6 +137,23 @@ class Talk:
         if self.row is not None:
             id = self.row.id
             self._kept(lambda: self.store.set_place(id, place))
+
+    def keep_comparison(self, id: int, kept: KeptComparison) -> None:
+        """Keep what comparing told of a message. It can be done without: where that fails the log says so."""
+        try:
+            self.store.keep_comparison(id, kept.packed())
+        except StoreError as error:
+            _log.warning("%s", error)
+
+    def comparisons(self, ids: Sequence[int]) -> dict[int, KeptComparison]:
+        """What is kept of these messages."""
+        try:
+            kept = self.store.comparisons(ids)
+        except StoreError as error:
+            _log.warning("%s", error)
+            return {}
+        found = {id: unpacked(id, packed) for id, packed in kept.items()}
+        return {id: one for id, one in found.items() if one is not None}
 
     # Inside ------------------------------------------------------------------------------------
 

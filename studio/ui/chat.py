@@ -15,7 +15,7 @@ from studio.ui.prompt import PromptBox
 from veloxquant_mlx.steps import Reuse
 
 if TYPE_CHECKING:
-    from studio.core.comparing import ReplyComparison
+    from studio.core.compared import ReplyComparison
 
 COLUMN = 720
 """Widest line of words in pixels at 100 %: longer ones are hard to read."""

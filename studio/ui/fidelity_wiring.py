@@ -1,10 +1,12 @@
 """Brings what the engine compared to the messages, the view and the status bar."""
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import QObject
 
+from studio.core.compared import Comparison, KeptComparison
 from studio.core.settings import Settings
 from studio.ui import words
 from studio.ui.charts_host import ChartsHost
@@ -16,7 +18,7 @@ from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
 
 MOST = 200
-"""Messages whose comparisons are kept for as long as the app runs."""
+"""Messages whose comparisons are held in memory."""
 OFF = "Comparing replies is switched off in the settings"
 NOTHING = "Replies go through the uncompressed cache: there is nothing to compare"
 
@@ -29,15 +31,16 @@ class FidelityWiring(QObject):
     ) -> None:
         super().__init__()
         self._engine, self._conversations, self._charts, self._status = engine, conversations, charts, status
-        self._known: OrderedDict[int, tuple] = OrderedDict()
-        """Message -> its comparisons, part by part."""
-        self._slots: tuple = ()
-        self._through = self._progress = ""
+        self._known: OrderedDict[int, KeptComparison] = OrderedDict()
+        """By message."""
+        self._asked: set[int] = set()
+        """Messages that the disk was asked for."""
+        self._progress = ""
         self._on = conversations.talk.settings.compare
         self.in_use: KVCacheConfig | None = None
         engine.comparing.connect(self._on_progress)
         engine.compared.connect(self._on_compared)
-        conversations.left.connect(self._on_left)
+        engine.methods_ready.connect(lambda _: self.show())
         conversations.shown.connect(self.show)
         conversations.changed.connect(self.show)
 
@@ -59,21 +62,39 @@ class FidelityWiring(QObject):
 
     def show(self) -> None:
         """Everything known of the shown conversation."""
-        ids = [message.id for message in self._conversations.talk.tree.path()]
-        self._conversations.chat.set_comparisons(dict(self._known))
-        replies = tuple(part for id in ids for part in self._known.get(id, ()))
+        shown = self._shown()
+        self._conversations.chat.set_comparisons({id: kept.parts for id, kept in self._known.items()})
+        replies = tuple(part for kept in shown for part in kept.parts)
+        measured = next((kept for kept in reversed(shown) if kept.slots), KeptComparison(()))
         why_not = "" if self._on else OFF
         if self._on and self.in_use is not None and not self.in_use.compresses:
             why_not = NOTHING
-        self._charts.set_fidelity(Fidelity(replies, self._slots, self._through, self._progress, why_not))
+        through = "" if measured.config is None else setting_words(measured.config)
+        self._charts.set_fidelity(Fidelity(replies, measured.slots, through, self._progress, why_not))
 
     def record(self) -> dict[str, Any] | None:
         """What was compared of the shown conversation, for a report; None where nothing was."""
         from studio.core.taken import fidelity_record
 
-        ids = [message.id for message in self._conversations.talk.tree.path()]
-        replies = [part.fidelity for id in ids for part in self._known.get(id, ())]
-        return fidelity_record(replies, self._slots)
+        return fidelity_record(self._shown())
+
+    def _shown(self) -> list[KeptComparison]:
+        """What is known of the messages shown, first to last; it is read where only the disk has it."""
+        talk = self._conversations.talk
+        ids = [message.id for message in talk.tree.path() if message.role == "assistant"][-MOST:]
+        unknown = [id for id in ids if id not in self._asked]
+        # Until the engine knows the methods nobody can say what a setting is called.
+        if unknown and self._engine.state != "starting":
+            self._asked.update(unknown)
+            self._hold(talk.comparisons(unknown))
+        return [self._known[id] for id in ids if id in self._known]
+
+    def _hold(self, found: Mapping[int, KeptComparison]) -> None:
+        for id, kept in found.items():
+            self._known[id] = kept
+            self._known.move_to_end(id)
+        while len(self._known) > MOST:
+            self._asked.discard(self._known.popitem(last=False)[0])
 
     def _on_progress(self, step: object) -> None:
         if step is None:
@@ -85,16 +106,12 @@ class FidelityWiring(QObject):
             self._status.set_state(self._progress)
         self.show()
 
-    def _on_compared(self, found: object) -> None:
-        for reply in found.replies:  # type: ignore[attr-defined]
-            before = [part for part in self._known.pop(reply.message, ()) if part.offset < reply.offset]
-            self._known[reply.message] = (*before, reply)
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
-        config: KVCacheConfig = found.config  # type: ignore[attr-defined]
-        self._slots = found.slots  # type: ignore[attr-defined]
-        self._through = setting_words(config)
+    def _on_compared(self, found: Comparison) -> None:
+        for reply in found.replies:
+            known = self._known.get(reply.message)
+            before = [part for part in known.parts if part.offset < reply.offset] if known else []
+            kept = KeptComparison((*before, reply), found.config, found.slots)
+            self._asked.add(reply.message)
+            self._hold({reply.message: kept})
+            self._conversations.talk.keep_comparison(reply.message, kept)
         self.show()
-
-    def _on_left(self) -> None:
-        self._slots, self._through = (), ""

@@ -17,7 +17,7 @@ from studio.ui.token_fidelity import summary, tinted
 from veloxquant_mlx.steps import Reuse
 
 if TYPE_CHECKING:
-    from studio.core.comparing import ReplyComparison
+    from studio.core.compared import ReplyComparison
 
 SHOWN = 4_000
 """Characters of a message that its bubble shows; a pasted book would bury the conversation."""

@@ -6,10 +6,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from studio.ui import words
+from studio.ui.setting_words import setting_words
 
 if TYPE_CHECKING:
-    from studio.core.comparing import ReplyComparison
-    from veloxquant_mlx.fidelity import SlotFidelity, TokenFidelity
+    from studio.core.compared import ReplyComparison
+    from veloxquant_mlx.compared import SlotFidelity, TokenFidelity
 
 SAME, NEAR, FAR = range(3)
 FIRST_CHOICES = 5
@@ -108,7 +109,7 @@ def tinted(parts: Sequence["ReplyComparison"]) -> list[TintedToken]:
 
 
 def summary(parts: Sequence["ReplyComparison"]) -> str:
-    """A reply's comparison in two sentences."""
+    """A reply's comparison in two sentences, the setting it was written through first."""
     tokens = [token for part in parts for token in part.fidelity.tokens]
     if not tokens:
         return ""
@@ -117,7 +118,8 @@ def summary(parts: Sequence["ReplyComparison"]) -> str:
     over = over if whole == len(tokens) else f"the first {len(tokens):,} of {words.count(whole, 'token')}"
     mean = sum(token.kl for token in tokens) / len(tokens)
     same = sum(token.same_top1 for token in tokens) / len(tokens)
-    said = f"Against the uncompressed cache, measured over {over}: KL {nats(mean)} per token"
+    through = ", then ".join(dict.fromkeys(setting_words(part.config) for part in parts))
+    said = f"{through} against the uncompressed cache, measured over {over}: KL {nats(mean)} per token"
     differs = next((n for n, token in enumerate(tokens) if not token.same_top1), None)
     if differs is None:
         return f"{said}, the same first choice at every one."

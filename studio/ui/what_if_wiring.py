@@ -10,7 +10,7 @@ from studio.ui.token_fidelity import nats
 from veloxquant_mlx.config import KVCacheConfig
 
 if TYPE_CHECKING:
-    from studio.core.comparing import Comparison
+    from studio.core.compared import Comparison
     from studio.core.what_if import Tried
     from studio.ui.find_dialog import FindDialog
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import numpy as np
 
+from ..compared import SlotFidelity
 from ..config import KVCacheConfig
 from ..errors import VeloxQuantError
 from ..quantizers.skvq import to_float16
 from .capture import Query
-from .records import SlotFidelity
 from .slots import Rows, each_slot
 
 MEMORY = 128 << 20

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..builder import KVCacheBuilder
 from ..cache.slot import snapshot
+from ..compared import SlotFidelity
 from ..config import KVCacheConfig
 from ..spelling import spell_method
-from .records import MethodFidelity, Phase, SlotFidelity, Spread
+from .records import MethodFidelity, Phase, Spread
 from .score import Scores
 
 

@@ -1,6 +1,5 @@
 """What a measurement leaves: frozen records of plain numbers, and the positions' own arrays."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compared import SlotFidelity, finite
 from ..telemetry import ByteCount
 from .score import Scores
 
@@ -61,56 +61,6 @@ class Phase:
             "tokens_per_second": self.speed,
             "ratio": self.ratio,
             "peak_memory": self.peak_memory,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SideFidelity:
-    """Keys or values of one slot against the limit of their own covariance."""
-
-    bits: float
-    """Bits per coded element really used: codes, parameters and side data."""
-    limit_bits: float
-    """Bits per element that no coder of Gaussian rows can go below at the same error."""
-    relative_error: float
-    """||rows^ - rows|| / ||rows - mean|| over the coded rows (Frobenius)."""
-
-    @property
-    def distance(self) -> float:
-        """Bits per element above the limit."""
-        return self.bits - self.limit_bits
-
-    def as_dict(self) -> dict[str, float | None]:
-        """JSON-ready."""
-        return {
-            "bits": self.bits,
-            "limit_bits": finite(self.limit_bits),
-            "distance_bits": finite(self.distance),
-            "relative_error": self.relative_error,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SlotFidelity:
-    """One slot of the cache list, fed the uncompressed run's own rows."""
-
-    slot: int
-    replaced: bool
-    attention_error: float | None = None
-    """||attn(q, K^, V^) - attn(q, K, V)|| / ||attn(q, K, V)|| (Frobenius) over the last block's queries.
-    None where the slot isn't ours or the model's queries can't be captured."""
-    keys: SideFidelity | None = None
-    """None before anything is compressed, and with no more coded rows than channels."""
-    values: SideFidelity | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "slot": self.slot,
-            "replaced": self.replaced,
-            "attention_error": self.attention_error,
-            "keys": self.keys.as_dict() if self.keys else None,
-            "values": self.values.as_dict() if self.values else None,
         }
 
 
@@ -218,8 +168,3 @@ class Measurement:
             "reference": self.reference.as_dict(positions=positions),
             "methods": [method.as_dict(positions=positions) for method in self.methods],
         }
-
-
-def finite(value: float | None) -> float | None:
-    """None instead of NaN and infinity, which JSON has no words for."""
-    return value if value is not None and math.isfinite(value) else None

@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 
 from ..builder import KVCacheBuilder
+from ..compared import ReplyFidelity, TokenFidelity
 from ..config import KVCacheConfig
 from ..errors import VeloxQuantError
 from .capture import Query, arrays_of, recording
@@ -42,52 +43,6 @@ class Spoken:
     def compared(self) -> int:
         """Tokens that can be compared: a very long reply is kept only in part."""
         return min(len(self.tokens), self.rows.count)
-
-
-@dataclass(frozen=True, slots=True)
-class TokenFidelity:
-    """One token of a reply, under the cache it was written through and under the uncompressed one."""
-
-    token: int
-    kl: float
-    """KL(uncompressed || written) in nats."""
-    rank: int
-    """1 where the uncompressed cache finds no other token likelier."""
-    own_rank: int
-    """The same under the cache it was written through: above 1 only where it was sampled."""
-    likelihood: float
-    """Probability under the uncompressed cache."""
-    own_likelihood: float
-    same_top1: bool
-    """Whether both caches find the same token the likeliest."""
-    top: int
-    """The likeliest token under the uncompressed cache."""
-    top_likelihood: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyFidelity:
-    """A whole reply, or the beginning of it that was kept."""
-
-    start: int
-    length: int
-    """Tokens of the reply; ``tokens`` may be fewer."""
-    tokens: tuple[TokenFidelity, ...]
-
-    @property
-    def mean_kl(self) -> float:
-        """Nats per token."""
-        return float(np.mean([token.kl for token in self.tokens]))
-
-    @property
-    def same_top1(self) -> float:
-        """Share of tokens at which both caches find the same one the likeliest."""
-        return float(np.mean([token.same_top1 for token in self.tokens]))
-
-    @property
-    def first_difference(self) -> int | None:
-        """Position in the reply where the uncompressed cache would first have put another token first."""
-        return next((n for n, token in enumerate(self.tokens) if not token.same_top1), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ import numpy as np
 from ..builder import KVCacheBuilder
 from ..cache.base import CompressedKVCache
 from ..cache.mixed import own_cache
+from ..compared import SideFidelity, SlotFidelity
 from ..config import KVCacheConfig
 from ..progress import Progress
 from .capture import Query
 from .limit import Floats, covariance_eigenvalues, reverse_water_filling
-from .records import SideFidelity, SlotFidelity
 
 Rows = tuple[mx.array, mx.array]
 """Keys and values of a slot, [B, H, n, D] each."""

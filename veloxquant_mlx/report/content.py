@@ -186,6 +186,7 @@ def _fidelity(report: Report) -> Iterator[Item]:
     yield _pairs(
         [
             ("Tokens compared with the uncompressed cache, counted", f"{found['tokens']:,}"),
+            *([("Written through", ", then ".join(found["through"]))] if found.get("through") else []),
             ("KL(uncompressed || this cache), mean, measured", number(kl["mean"], 4, "nats per token")),
             ("The same, 99th percentile, measured", number(kl.get("p99"), 4, "nats per token")),
             ("Same first choice, measured", _share(found["same_first_choice"])),
@@ -196,7 +197,9 @@ def _fidelity(report: Report) -> Iterator[Item]:
         yield Chart("KL of every token of the replies", chart, "Higher stems: answers moved further.")
     errors = charts.errors_chart(found.get("slots") or ())
     if errors is not None:
-        words = "Relative error of what each slot hands on, against the exact rows, measured."
+        through = found.get("slots_through")
+        under = f" under {through}" if through else ""
+        words = f"Relative error of what each slot hands on{under}, against the exact rows, measured."
         yield Chart("Error of every slot's attention output", errors, words)
 
 

@@ -22,7 +22,7 @@ from studio.ui.theme import Scheme
 from studio.ui.token_fidelity import Fidelity, level_of, nats, percent, tip_of
 
 if TYPE_CHECKING:
-    from veloxquant_mlx.fidelity import TokenFidelity
+    from veloxquant_mlx.compared import TokenFidelity
 
 NOT_COMPARED = "Each reply is compared with the uncompressed cache once it is written"
 

@@ -15,7 +15,7 @@ from studio.ui.theme import tint_colour
 from studio.ui.token_fidelity import FAR, NEAR, SAME
 
 if TYPE_CHECKING:
-    from veloxquant_mlx.fidelity import SlotFidelity
+    from veloxquant_mlx.compared import SlotFidelity
 
 FLOOR = 1e-5
 """The least KL that is drawn, nats: below it rounding speaks."""

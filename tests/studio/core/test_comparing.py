@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from studio.core import comparing
-from studio.core.comparing import Comparison, Listener, Said, compare
+from studio.core.compared import Comparison
+from studio.core.comparing import Listener, Said, compare
 from studio.core.session import Message, Session
 from tests.tiny import tiny_folder
 from veloxquant_mlx.config import KVCacheConfig

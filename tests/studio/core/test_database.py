@@ -156,7 +156,7 @@ def test_an_older_file_is_brought_up_in_one_go(file: Path, monkeypatch: pytest.M
     store.close()
 
 
-def test_a_file_of_version_1_keeps_its_chats_and_can_have_caches(
+def test_a_file_of_version_1_keeps_its_chats_and_can_have_caches_and_comparisons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "chats.sqlite"
@@ -174,7 +174,11 @@ def test_a_file_of_version_1_keeps_its_chats_and_can_have_caches(
     do = store._connection
     assert do.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
     do.execute("INSERT INTO caches VALUES (?, 'model', 'plain', 3, 100, 0)", (id,))
+    (message,) = store.conversation(id).path()
+    store.keep_comparison(message.id, b"compared")
+    assert store.comparisons([message.id, 99]) == {message.id: b"compared"}
     store.delete(id)
     assert store.purge() == [id] and do.execute("SELECT count(*) FROM caches").fetchone() == (0,)
+    assert store.comparisons([message.id]) == {}
     assert works(store)
     store.close()

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from studio.core.comparing import Comparison, ReplyComparison
+from studio.core.compared import Comparison, ReplyComparison
+from veloxquant_mlx.compared import ReplyFidelity, SlotFidelity, TokenFidelity
 from veloxquant_mlx.config import KVCacheConfig
-from veloxquant_mlx.fidelity import ReplyFidelity, SlotFidelity, TokenFidelity
 
 
 def reply(
@@ -17,6 +17,7 @@ def reply(
     start: int = 100,
     offset: int = 0,
     length: int | None = None,
+    config: KVCacheConfig | None = None,
 ) -> ReplyComparison:
     """A reply of these tokens; the uncompressed cache prefers "<n>" at token n."""
     own = own_ranks or [1] * len(pieces)
@@ -31,7 +32,8 @@ def reply(
         ends.append(at)
     tops = tuple(f"<{n}>" for n in range(len(pieces)))
     fidelity = ReplyFidelity(start, length or len(pieces), tokens)
-    return ReplyComparison(message, offset, tuple(ends), tuple(pieces), tops, fidelity)
+    through = config or KVCacheConfig("skvq")
+    return ReplyComparison(message, offset, tuple(ends), through, tuple(pieces), tops, fidelity)
 
 
 def comparison(

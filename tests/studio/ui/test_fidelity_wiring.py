@@ -8,6 +8,7 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from studio.core.store import Store
 from studio.ui.charts.fidelity import NOT_COMPARED
 from studio.ui.fidelity_wiring import NOTHING, OFF
 from studio.ui.message import Reply
@@ -74,8 +75,8 @@ def test_the_line_below_tells_mean_agreement_and_the_first_difference(
     assert line.isHidden()
     compared(replied, engine)
     assert line.label.text() == (
-        "Against the uncompressed cache, measured over 9 tokens: KL 0.010 nats per token, same first choice "
-        "56%. At token 3 it would first have said “<2>”, not “sky”."
+        "SKVQ Documented against the uncompressed cache, measured over 9 tokens: KL 0.010 nats per token, "
+        "same first choice 56%. At token 3 it would first have said “<2>”, not “sky”."
     )
     assert line.isVisible() and line.key.isVisible()
     compared(replied, engine, (1,) * 9)
@@ -117,6 +118,33 @@ def test_colours_come_again_with_the_chat(replied: MainWindow, engine: FakeEngin
     assert replied.charts.panel.fidelity.empty
     replied.conversations.open(row.id)
     assert levels(replied) == [("sky", NEAR), ("blue", FAR), ("sea", NEAR), ("green", FAR)]
+
+
+def test_comparisons_come_back_from_the_disk_with_the_setting_they_were_measured_under(
+    replied: MainWindow, engine: FakeEngine, qtbot: QtBot
+) -> None:
+    message = last(replied).message.id
+    measured = KVCacheConfig("skvq", skvq_bits_key=4)
+    shown = reply(message, PIECES, RANKS, kl=[0.0123456789] * 9, config=measured)
+    engine.compared.emit(comparison(measured, shown, errors=(0.125, None)))
+    row = replied.talk.row
+    assert row is not None
+    later = FakeEngine()
+    again = MainWindow(later, Store(replied.talk.store.path))
+    qtbot.addWidget(again)
+    again.conversations.open(row.id)
+    assert levels(again) == [], "which settings there are is not known yet"
+    later.state = "idle"
+    later.methods_ready.emit({"skvq": type(measured)})
+    assert levels(again) == levels(replied) == [("sky", NEAR), ("blue", FAR), ("sea", NEAR), ("green", FAR)]
+    assert last(again).fidelity.label.text().startswith("SKVQ Documented, key bits 4 against the ")
+    again.charts.load()
+    view = again.charts.panel.fidelity
+    assert len(view.drawn[0]) == 9 and view.drawn_errors[0] == pytest.approx(12.5)
+    record = again.fidelity.record()
+    assert record is not None and record["kl_nats_per_token"]["mean"] == pytest.approx(0.0123457)
+    again.new_chat()
+    assert len(view.drawn[0]) == 0 and len(view.drawn_errors) == 0
 
 
 def test_a_reply_that_goes_on_is_compared_in_parts(replied: MainWindow, engine: FakeEngine) -> None:

@@ -76,4 +76,5 @@ def hostile() -> dict[str, Any]:
     made["units"][HOSTILE] = HOSTILE
     made["prediction"]["presets"][0]["method"] = HOSTILE
     made["prediction"]["machine"]["words"] = HOSTILE
+    made["fidelity"] = FIDELITY | {"through": [HOSTILE], "slots_through": HOSTILE}
     return made
