@@ -166,14 +166,23 @@ class MemoryPlan:
             low, high = (middle, high) if fits(middle) else (low, middle)
         return Longest(low, by_memory=True)
 
-    def fit(self, config: KVCacheConfig | None, tokens: int) -> Fit:
-        """Whether the model with a cache of ``tokens`` tokens fits the memory, with or without ease."""
-        need = self.need(config, tokens)
-        if need is None or not self.weights:
+    def fit(
+        self, config: KVCacheConfig | None, tokens: int, *, least: int | None = None, ease: float = TIGHT
+    ) -> Fit:
+        """Whether the model with a cache of ``tokens`` tokens fits the memory, with or without ease.
+
+        Args:
+            least: tokens without room for which it is of no use; None is ``tokens``. What fits only with
+                fewer than ``tokens`` is TIGHT.
+            ease: share of the memory from which on it is TIGHT. 1.0 where the memory is already what a
+                person allows.
+        """
+        need, smallest = self.need(config, tokens), self.need(config, tokens if least is None else least)
+        if need is None or smallest is None or not self.weights:
             return Fit.UNKNOWN
-        if need.total > self.machine.memory:
-            return Fit.TOO_LARGE
-        return Fit.TIGHT if need.total > TIGHT * self.machine.memory else Fit.FITS
+        if need.total <= ease * self.machine.memory:
+            return Fit.FITS
+        return Fit.TIGHT if smallest.total <= self.machine.memory else Fit.TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)

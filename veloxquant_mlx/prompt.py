@@ -19,12 +19,17 @@ model without a template, as the beginning of the text that is continued."""
 def encode_within(loaded: "LoadedModel", turns: Sequence[Turn]) -> list[int]:
     """``encode`` for a loaded model. Raises VeloxQuantError when its context cannot hold the tokens."""
     tokens = encode(loaded.tokenizer, turns)
-    if loaded.context is not None and len(tokens) >= loaded.context:
+    check_context(loaded, len(tokens))
+    return tokens
+
+
+def check_context(loaded: "LoadedModel", tokens: int) -> None:
+    """Raises VeloxQuantError when the context of a model cannot hold so many tokens and one more."""
+    if loaded.context is not None and tokens >= loaded.context:
         raise VeloxQuantError(
-            f"With this message the conversation is {len(tokens):,} tokens long, but {loaded.info.name} "
+            f"With this message the conversation is {tokens:,} tokens long, but {loaded.info.name} "
             f"reads at most {loaded.context:,}; shorten the message or start a new chat."
         )
-    return tokens
 
 
 def encode(tokenizer: Any, turns: Sequence[Turn]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Whether a model fits this machine under a cache setting, in words. The arithmetic is the library's plan."""
+"""Whether a model fits this machine under a cache setting, in words. The rule is the library's own."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -35,37 +35,35 @@ def planned(info: Any, machine: "Machine", limit: float) -> "MemoryPlan":
 
 def fit_of(info: Any, config: KVCacheConfig | None, machine: "Machine", limit: float) -> Fit | None:
     """Fit of a ModelInfo, None where it is unknown; ``config`` None is the model's own cache."""
-    if info.problem or not info.size_bytes:
-        return None
+    from veloxquant_mlx import planning
+
     plan = planned(info, machine, limit)
     longest = plan.longest(config)
-    least = plan.need(config, min(LEAST, info.context or LEAST))
-    if longest is None or least is None:
+    if info.problem or longest is None:
         return None
-    memory = readable(plan.machine.memory)
-    if least.total > plan.machine.memory:
-        need = readable(least.total)
+    least = min(LEAST, info.context or LEAST)
+    wanted = info.context or max(least, longest.tokens)
+    state = plan.fit(config, wanted, least=least, ease=1.0)
+    need = plan.need(config, least if state == planning.Fit.TOO_LARGE else wanted)
+    if state == planning.Fit.UNKNOWN or need is None:
+        return None
+    takes = readable(need.total)
+    if state == planning.Fit.TOO_LARGE:
+        memory = readable(plan.machine.memory)
         return Fit(
             TOO_LARGE,
-            f"Will not fit: {need} of {memory}",
-            f"Will not fit: about {need} needed, predicted, and {memory} may be used.",
+            f"Will not fit: {takes} of {memory}",
+            f"Will not fit: about {takes} needed, predicted, and {memory} may be used.",
         )
-    if longest.by_memory and info.context is not None:
-        about = f"about {rounded(longest.tokens):,}"
-        return Fit(
-            TIGHT,
-            f"Tight: {about} tokens",
-            f"Tight: room for {about} of its {info.context:,} tokens, predicted.",
-            longest.tokens,
-        )
-    whole = plan.need(config, longest.tokens)
-    need = readable(whole.total if whole is not None else least.total)
-    return Fit(
-        FITS,
-        "Fits",
-        f"Fits with its whole context of {longest.tokens:,} tokens: about {need}, predicted.",
-        longest.tokens,
-    )
+    about = f"about {rounded(longest.tokens):,}"
+    if state == planning.Fit.TIGHT:
+        room = f"Tight: room for {about} of its {wanted:,} tokens, predicted."
+        return Fit(TIGHT, f"Tight: {about} tokens", room, longest.tokens)
+    if info.context is None:
+        room = f"Fits: room for {about} tokens, predicted; the model names no longest context of its own."
+        return Fit(FITS, "Fits", room, longest.tokens)
+    whole = f"Fits with its whole context of {wanted:,} tokens: about {takes}, predicted."
+    return Fit(FITS, "Fits", whole, longest.tokens)
 
 
 def rounded(tokens: int) -> int:

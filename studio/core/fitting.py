@@ -1,33 +1,43 @@
 """Leaving the oldest turns out, so that a conversation fits the model's context again."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from veloxquant_mlx.models.load import LoadedModel
-from veloxquant_mlx.prompt import Turn, encode, encode_text
+from veloxquant_mlx.prompt import Turn, check_context, encode, encode_text
 
 FREED = 0.25
 """Share of the context that is free afterwards: the next messages then follow without reading all again."""
 
 
-def left_out(loaded: LoadedModel, turns: Sequence[Turn]) -> int:
-    """How many of the oldest turns, the system prompt aside, must go for the rest to fit; 0 while all fit.
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What of a conversation is read."""
+
+    turns: list[Turn]
+    tokens: list[int]
+    gone: int
+    """How many of the oldest turns, the system prompt aside, are left out."""
+
+
+def fitted(loaded: LoadedModel, turns: Sequence[Turn], *, drop: bool) -> Fitted:
+    """A conversation as the model can read it, ``drop`` leaves the oldest turns out where it must.
 
     The last message stays whatever its length, and what is left begins with a message of the person's.
+    Raises VeloxQuantError where the context can't hold it even so.
     """
-    context = loaded.context
-    if context is None or len(encode(loaded.tokenizer, turns)) < context:
-        return 0
-    first = 1 if turns and turns[0][0] == "system" else 0
-    lengths = [len(encode_text(loaded.tokenizer, text)) for _, text in turns]
-    last = max(n for n, (role, _) in enumerate(turns) if role == "user")
-    gone = 0
-    while True:
-        nexts = [n for n in range(first + gone + 1, last + 1) if turns[n][0] == "user"]
-        if not nexts:
-            return gone
-        gone = nexts[0] - first
-        kept = [*turns[:first], *turns[first + gone :]]
-        estimate = sum(lengths[:first]) + sum(lengths[first + gone :])
-        # The template's own tokens are not in the estimate: the last word has the tokenizer.
-        if estimate < (1 - FREED) * context and len(encode(loaded.tokenizer, kept)) < (1 - FREED) * context:
-            return gone
+    said = Fitted(list(turns), encode(loaded.tokenizer, turns), 0)
+    if drop and loaded.context is not None and len(said.tokens) >= loaded.context:
+        room = (1 - FREED) * loaded.context
+        first = int(turns[0][0] == "system")
+        lengths = [len(encode_text(loaded.tokenizer, text)) for _, text in turns]
+        questions = [n for n, (role, _) in enumerate(turns) if role == "user" and n > first]
+        for place in questions:
+            # The template's own tokens are not in the estimate: the last word has the tokenizer.
+            if place == questions[-1] or sum(lengths[:first]) + sum(lengths[place:]) < room:
+                kept = [*turns[:first], *turns[place:]]
+                said = Fitted(kept, encode(loaded.tokenizer, kept), place - first)
+                if len(said.tokens) < room:
+                    break
+    check_context(loaded, len(said.tokens))
+    return said

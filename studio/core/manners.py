@@ -1,6 +1,6 @@
 """Before a prompt is read that memory seems too small for: what it needs, and what would fit instead."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ from veloxquant_mlx.config import KVCacheConfig, methods
 from veloxquant_mlx.models.disk import readable
 from veloxquant_mlx.models.load import LoadedModel
 from veloxquant_mlx.planning import Machine, MemoryPlan, plan_rows, this_machine
-from veloxquant_mlx.prompt import Turn, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +77,9 @@ def excess(
     return Excess(tokens, need.total, allowed.memory, longest.tokens if longest else 0, **known)
 
 
-def weigh(
-    loaded: LoadedModel | None, config: KVCacheConfig, turns: Sequence[Turn], limit: float
-) -> Excess | None:
-    """``excess`` of a conversation on this machine; None also without a model or a limit.
-
-    A conversation that the model can't read at all is refused later, in its own words.
-    """
-    if loaded is None or not limit:
-        return None
-    return excess(loaded, config, len(encode(loaded.tokenizer, turns)), limit, methods())
+def weigh(loaded: LoadedModel, config: KVCacheConfig, tokens: int, limit: float) -> Excess | None:
+    """``excess`` of so many tokens on this machine; None also without a limit."""
+    return excess(loaded, config, tokens, limit, methods()) if limit else None
 
 
 def _fitting(

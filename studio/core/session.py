@@ -108,7 +108,7 @@ class Session:
 
     def loaded_info(self) -> LoadedInfo:
         """The model in memory with the plan for the present configuration."""
-        model = self._require_model()
+        model = self.require_model()
         manner = system_manner(model.tokenizer)
         return LoadedInfo(
             model.info, model.compute, model.context, self.plan(), mx.get_active_memory(), manner
@@ -116,7 +116,7 @@ class Session:
 
     def plan(self) -> Plan:
         """Which slots of the model the present configuration replaces."""
-        return KVCacheBuilder.plan(self._require_model().model, self.config)
+        return KVCacheBuilder.plan(self.require_model().model, self.config)
 
     def configure(self, config: KVCacheConfig) -> Plan | None:
         """Use another configuration from the next reply on; the plan, or None without a model."""
@@ -141,7 +141,7 @@ class Session:
         Only with its end ``config`` and the fresh cache take the place of the present ones; until then both
         are in memory, so that stopping (Cancelled) and failing leave everything as it was.
         """
-        loaded = self._require_model()
+        loaded = self.require_model()
         tokens = self.tokens
         fresh = LiveCache(KVCacheBuilder.for_model(loaded.model, config))
         try:
@@ -166,7 +166,7 @@ class Session:
 
     def save(self, path: Path) -> None:
         """Write the cache with its conversation to a file. Raises StorageError, and where there is none."""
-        model, live = self._require_model(), self._live
+        model, live = self.require_model(), self._live
         if live is None or not live.held:
             raise StorageError("There is no cache to save yet: ask the model something first.")
         turns = [(message.role, message.content) for message in self.messages]
@@ -178,7 +178,7 @@ class Session:
         Raises StorageError when the file does not fit, or was made with another configuration than ``like``;
         conversation and cache are then as they were.
         """
-        model = self._require_model()
+        model = self.require_model()
         saved = storage.load(path, model)
         if like not in (None, saved.config):
             raise StorageError(f"{path.name} was saved with another cache setting.")
@@ -219,6 +219,7 @@ class Session:
     def answer(
         self,
         messages: Sequence[Message],
+        tokens: Sequence[int] | None = None,
         *,
         sampling: Sampling = GREEDY,
         stop: Stop = never,
@@ -229,6 +230,7 @@ class Session:
 
         Args:
             messages: the last one is the person's, or a reply of the model that goes on.
+            tokens: those of the messages that fit the context, where they are known; None encodes them here.
             max_tokens: most tokens to write; None leaves it to ``sampling``.
             fallback: the conversation after a failure before the first word; None is the one before.
 
@@ -240,11 +242,12 @@ class Session:
             raise VeloxQuantError("There is no message to answer yet: write one first.")
         if messages[-1].role == "user" and not messages[-1].content.strip():
             raise VeloxQuantError("The message is empty: write something first.")
-        loaded = self._require_model()
-        tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
+        loaded = self.require_model()
+        if tokens is None:
+            tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
         before = list(self.messages if fallback is None else fallback)
         self.messages = list(messages)
-        return self._run(loaded, tokens, before, sampling, stop, max_tokens)
+        return self._run(loaded, list(tokens), before, sampling, stop, max_tokens)
 
     def snapshot(self) -> CacheSnapshot | None:
         """The live cache as plain numbers, or None before the first reply."""
@@ -306,7 +309,8 @@ class Session:
         self._live = None
         mx.clear_cache()
 
-    def _require_model(self) -> LoadedModel:
+    def require_model(self) -> LoadedModel:
+        """The model in memory. Raises VeloxQuantError where there is none."""
         if self.model is None:
             raise VeloxQuantError("No model is loaded: choose one on the left first.")
         return self.model

@@ -41,20 +41,20 @@ class Applying(QObject):
     def ask(self, config: KVCacheConfig) -> None:
         """Use a configuration as soon as can be."""
         now = self.standing
-        if config == (now.queued or now.running or now.in_use):
-            return
         if now.running is None and not self._replying:
-            self._tell(config)
+            if config != now.in_use:
+                self._tell(config)
             return
-        if now.running is not None:
-            self._engine.stop()
+        if now.running not in (None, config):
+            self._engine.stop_applying()
+        # Also what runs: it may have been stopped a moment ago.
         self._stand(Standing(now.in_use, now.running, config))
 
     def cancel(self) -> None:
         """Keep what is in use: what waits is dropped, and what runs is stopped."""
         now = self.standing
         if now.running is not None:
-            self._engine.stop()
+            self._engine.stop_applying()
         self._stand(Standing(now.in_use, now.running))
 
     def forget(self) -> None:

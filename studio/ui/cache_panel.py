@@ -105,6 +105,8 @@ class CachePanel(QFrame):
             return
         self.set_config(_first(self._methods.get(DEFAULT_METHOD) or next(iter(self._methods.values()))))
         self._settled = self.config()
+        # Nobody has moved a control yet: there is nothing to be let go.
+        self._pause.stop()
         self._stack.setCurrentIndex(1)
 
     @property

@@ -20,6 +20,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread, Signal, Slot
 
 from studio.core.keeping import KeptReply
 from studio.core.request import Request
+from studio.ui.events import Events
 from studio.ui.idle_work import IdleWork
 from studio.ui.keeper import CacheKeeper
 from veloxquant_mlx.errors import Cancelled, VeloxQuantError
@@ -37,59 +38,6 @@ class _Export:
     path: str
     with_transcript: bool
     taken: Any
-
-
-class Events(QObject):
-    """The rare events of an engine; the worker emits them on its thread, the Engine on the GUI's."""
-
-    methods_ready = Signal(object)
-    """dict of method name -> KVCacheConfig class."""
-    models_found = Signal(object)
-    """list of ModelInfo."""
-    machine_told = Signal(object)
-    """Machine: what a model may be planned for, before ``models_found``."""
-    progress = Signal(object, str)
-    """Share done (or None) and words, while loading, importing or fetching."""
-    loaded = Signal(object)
-    """LoadedInfo."""
-    unloaded = Signal()
-    plan_changed = Signal(object)
-    """Plan, after configure where a model is loaded."""
-    configured = Signal(object)
-    """The configuration that is in use from now on, after configure."""
-    started = Signal(str)
-    """``reply``, ``regenerate`` or ``continue``: the prompt is accepted and being read; ``reread``: the
-    conversation is."""
-    over_limit = Signal(object, object)
-    """Request and Excess: memory seems too small for it. It is not begun; ask again with its ``limit`` 0."""
-    dropped = Signal(int)
-    """So many of the oldest messages are left out of what is read, for the context can't hold them."""
-    noted = Signal(str)
-    """Something to be said calmly: it stops nothing."""
-    caches_told = Signal(object)
-    """Bytes that the saved caches of all chats take, measured."""
-    counted = Signal(object, int)
-    """What was handed to ``count`` and its tokens."""
-    finished = Signal(object)
-    """FinishedStep."""
-    failed = Signal(str, str, str)
-    """Where (models, chat, cache, export), one sentence, details."""
-    comparing = Signal(object)
-    """How far the conversation is read through the uncompressed cache, a ReplayStep; None when it ended."""
-    compared = Signal(object)
-    """Comparison: what the uncompressed cache would have said."""
-    tried = Signal(object)
-    """Tried: a setting on the conversation's exact rows, after every slot."""
-    finding = Signal(object)
-    """Finding: how far the search for the smallest setting is; None when it ended before its end."""
-    answered = Signal(object)
-    """Answer: what a column has of an answer side by side; None when all of them have ended."""
-    exported = Signal(str)
-    """Path of the report."""
-    cancelled = Signal(str)
-    """Where; the work was undone."""
-    state_changed = Signal(str)
-    """starting, idle, loading, resuming, prefill, generating or rereading."""
 
 
 class _Worker(Events):
@@ -197,7 +145,6 @@ class _Worker(Events):
             self._edge("chat", "writing the reply"), self._idle.pausing(request.message),
             KeptReply(request) as kept,
         ):  # fmt: skip
-            self._keeper.enter(self._ready(), request, lambda: self.state_changed.emit("resuming"))
             steps = self._begun(request, stop)
             if steps is None:
                 return
@@ -248,7 +195,7 @@ class _Worker(Events):
 
     @Slot(object, str)
     def count(self, key: object, text: str) -> None:
-        with self._edge("chat", "counting tokens"):
+        with self._edge("attach", "counting tokens"):
             from veloxquant_mlx.prompt import encode_text
 
             if self._session is not None and self._session.model is not None:
@@ -282,23 +229,24 @@ class _Worker(Events):
                 self.exported.emit(wanted.path)
 
     def _begun(self, request: Request, stop: threading.Event) -> Iterator[Step] | None:
-        """The steps of a reply; None where the person is asked first."""
-        from studio.core.fitting import left_out
+        """The steps of a reply; None where the person is asked first, and nothing is touched yet."""
+        from studio.core.fitting import fitted
         from studio.core.manners import weigh
         from studio.core.session import Message
 
         session = self._ready()
-        turns = list(request.turns)
-        gone = left_out(session.model, turns) if request.drop and session.model is not None else 0
-        first = bool(gone) and turns[0][0] == "system"
-        del turns[first : first + gone]
-        if (excess := weigh(session.model, session.config, turns, request.limit / 100)) is not None:
+        model = session.require_model()
+        said = fitted(model, request.turns, drop=request.drop)
+        # Nobody is asked about what was stopped while it waited.
+        limit = 0 if stop.is_set() else request.limit
+        if (excess := weigh(model, session.config, len(said.tokens), limit / 100)) is not None:
             self.over_limit.emit(request, excess)
             return None
-        if gone:
-            self.dropped.emit(gone)
-        messages = [Message(role, text) for role, text in turns]  # type: ignore[arg-type]
-        return session.answer(messages, sampling=request.sampling, stop=stop.is_set)
+        self._keeper.enter(session, request, lambda: self.state_changed.emit("resuming"))
+        if said.gone:
+            self.dropped.emit(said.gone)
+        messages = [Message(role, text) for role, text in said.turns]  # type: ignore[arg-type]
+        return session.answer(messages, said.tokens, sampling=request.sampling, stop=stop.is_set)
 
     def _hand_on(self, steps: Iterator[Step], keep: Callable[[Step], None] = lambda _: None) -> None:
         """Put each step where the window takes it from; the steps end here whatever happens."""
@@ -396,6 +344,7 @@ class Engine(Events):
         self.state = "starting"
         self._stops: weakref.WeakSet[threading.Event] = weakref.WeakSet()
         """The stops of jobs that wait or run; the worker lets go of those it is done with."""
+        self._applying = threading.Event()
         self._thread = QThread()
         self._thread.setObjectName("engine")
         self._worker = _Worker()
@@ -460,7 +409,12 @@ class Engine(Events):
         Where a conversation is held it is read again: ``started``, steps, then ``configured``, or
         ``cancelled`` or ``failed``, after which the setting before is still in use.
         """
-        self._configure.emit(config, self._fresh_stop())
+        self._applying = self._fresh_stop()
+        self._configure.emit(config, self._applying)
+
+    def stop_applying(self) -> None:
+        """Stop applying the setting told last; whatever else waits or runs goes on."""
+        self._applying.set()
 
     def new_chat(self) -> None:
         """Forget the conversation; a running reply is stopped first."""

@@ -28,9 +28,7 @@ class _SessionJob(IdleJob):
     @property
     def model(self) -> "LoadedModel":
         """The loaded model."""
-        if self.session.model is None:
-            raise VeloxQuantError("No model is loaded: choose one on the left first.")
-        return self.session.model
+        return self.session.require_model()
 
     @property
     def ready(self) -> bool:

@@ -66,6 +66,9 @@ class EngineLike(Protocol):
     def configure(self, config: KVCacheConfig) -> None:
         """Use a cache configuration; a conversation that is held is read again through it."""
 
+    def stop_applying(self) -> None:
+        """Stop applying the configuration told last; what else runs goes on."""
+
     def answer(self, request: Request) -> None:
         """Answer a conversation."""
 

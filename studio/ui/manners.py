@@ -27,7 +27,10 @@ class Manners(QObject):
 
     def _ask(self, request: Request, excess: object) -> None:
         found = excess
-        choice = self.choose(found.sentence, found.instead, found.smaller_name)  # type: ignore[attr-defined]
+        choice = ""
+        # The person may have gone to another chat in the meantime.
+        if request.message == self._conversations.talk.tree.leaf:
+            choice = self.choose(found.sentence, found.instead, found.smaller_name)  # type: ignore[attr-defined]
         if choice == "go on":
             self._conversations.unlimited.add(request.chat)
             self._engine.answer(replace(request, limit=0))

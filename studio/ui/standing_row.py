@@ -54,7 +54,7 @@ class Shown:
         """Where the settings stand."""
         if self.standing.running is not None and self.progress is not None:
             return f"{READING}: {words.tokens_of(self.progress.done, self.progress.total)}."
-        if self.standing.queued is not None:
+        if self.standing.queued not in (None, self.standing.running):
             return QUEUED
         if self.standing.running is not None:
             return APPLYING

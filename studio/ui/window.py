@@ -248,8 +248,8 @@ class MainWindow(QMainWindow):
         self._ready()
 
     def stop(self) -> None:
-        """Stop a reply, or cancel loading."""
-        if self.engine.busy:
+        """Stop a reply, also one the engine has not told of yet, or cancel loading."""
+        if self.engine.busy or self.flow.active:
             self.engine.stop()
 
     # The engine's answers ----------------------------------------------------------------------

@@ -94,6 +94,17 @@ def test_three_states_and_the_unknown() -> None:
         assert (made.need(SKVQ, 1), made.longest(SKVQ), made.per_thousand(SKVQ)) == (None, None, None)
 
 
+def test_what_fits_only_with_fewer_tokens_is_tight() -> None:
+    few, many = plan().need(SKVQ, 1024), plan().need(SKVQ, 4096)
+    assert few is not None and many is not None and few.total < many.total
+    for memory, state in (
+        (few.total - 1, Fit.TOO_LARGE), (few.total, Fit.TIGHT), (many.total - 1, Fit.TIGHT),
+        (many.total, Fit.FITS),
+    ):  # fmt: skip
+        assert plan(memory=memory).fit(SKVQ, 4096, least=1024, ease=1.0) == state
+    assert plan(memory=many.total).fit(SKVQ, 4096, least=1024) == Fit.TIGHT, "without ease"
+
+
 def test_every_preset_has_its_row_and_the_setting_in_use_has_its_own() -> None:
     own = KVCacheConfig("skvq", skvq_bits_key=5)
     rows = plan_rows(plan(), methods(), own)

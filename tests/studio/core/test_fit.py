@@ -43,6 +43,15 @@ def test_weights_beyond_the_limit_do_not_fit_whatever_the_setting() -> None:
         assert wider is not None and wider.state == TIGHT
 
 
+def test_a_model_that_names_no_context_fits_as_far_as_memory_goes() -> None:
+    free = replace(QWEN, context=None)
+    fit = fit_of(free, SKVQ, machine(16), 0.85)
+    assert fit is not None and fit.state == FITS and fit.tokens > 40960
+    assert f"about {rounded(fit.tokens):,} tokens" in fit.sentence and "no longest context" in fit.sentence
+    small = fit_of(free, SKVQ, machine(5), 0.85)
+    assert small is not None and small.state == TOO_LARGE
+
+
 @pytest.mark.parametrize("info", [MODELS[3], replace(QWEN, size_bytes=0), replace(QWEN, slots=None)])
 def test_what_is_unknown_is_not_guessed(info: object) -> None:
     assert fit_of(info, SKVQ, machine(16), 0.85) is None

@@ -1,7 +1,5 @@
 """What is said before a prompt that memory seems too small for."""
 
-from pathlib import Path
-
 import pytest
 
 from studio.core.manners import Excess, excess, weigh
@@ -62,10 +60,8 @@ def test_where_nothing_fits_it_says_so(loaded: LoadedModel) -> None:
     assert found.instead == "No setting would make it fit: choose a smaller model."
 
 
-def test_a_conversation_is_weighed_only_with_a_limit(loaded: LoadedModel, tmp_path: Path) -> None:
-    turns = [("user", "Why is the sky blue?")]
-    assert weigh(None, SKVQ, turns, 0.85) is None  # type: ignore[arg-type]
-    assert weigh(loaded, SKVQ, turns, 0.0) is None  # type: ignore[arg-type]
-    assert weigh(loaded, SKVQ, turns, 0.85) is None  # type: ignore[arg-type]
-    tight = weigh(loaded, SKVQ, turns, 1e-9)  # type: ignore[arg-type]
-    assert tight is not None and tight.tokens > 5
+def test_a_conversation_is_weighed_only_with_a_limit(loaded: LoadedModel) -> None:
+    assert weigh(loaded, SKVQ, 9, 0.0) is None
+    assert weigh(loaded, SKVQ, 9, 0.85) is None
+    beyond = weigh(loaded, SKVQ, 9, 1e-9)
+    assert beyond is not None and beyond.tokens == 9

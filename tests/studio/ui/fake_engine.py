@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studio.ui.engine import Events
+from studio.ui.events import Events
 from tests.studio import synthetic
 from veloxquant_mlx.config import SlotShape
 from veloxquant_mlx.layout import Body, Growth, Layout, SlotLayout, alike
@@ -138,6 +138,9 @@ class FakeEngine(Events):
             self.busy, self.state = True, "rereading"
         else:
             self.configured.emit(config)
+
+    def stop_applying(self) -> None:
+        self.calls.append(("stop_applying",))
 
     def answer(self, request: Any) -> None:
         self.calls.append(("answer", request))

@@ -14,6 +14,7 @@ from studio.ui.applying import Applying, Standing
 from studio.ui.engine import Engine
 from studio.ui.fields import ValueSlider
 from studio.ui.window import MainWindow
+from tests.studio.ui.conftest import METHODS
 from tests.studio.ui.fake_cache import FakeConfig
 from tests.studio.ui.fake_engine import FakeEngine
 from tests.studio.ui.test_form import drag
@@ -150,7 +151,7 @@ def test_what_is_in_use_is_not_told_again(held: Applying, engine: FakeEngine) ->
 def test_back_to_what_is_in_use_stops_what_runs(held: Applying, engine: FakeEngine) -> None:
     held.ask(TWO)
     held.ask(ONE)
-    assert engine.names()[-1] == "stop" and held.standing == Standing(ONE, TWO, ONE)
+    assert engine.names()[-1] == "stop_applying" and held.standing == Standing(ONE, TWO, ONE)
     engine.cancelled.emit("cache")
     assert held.standing == Standing(ONE) and told(engine) == [ONE, TWO]
 
@@ -178,3 +179,54 @@ def test_a_failure_elsewhere_changes_nothing(held: Applying, engine: FakeEngine)
     assert held.standing == Standing(ONE, TWO)
     engine.failed.emit("cache", "no", "")
     assert held.standing == Standing(ONE)
+
+
+def test_what_is_asked_for_again_after_a_cancel_is_not_lost(held: Applying, engine: FakeEngine) -> None:
+    held.ask(TWO)
+    held.cancel()
+    held.ask(TWO)
+    engine.cancelled.emit("cache")
+    assert told(engine) == [ONE, TWO, TWO] and held.standing == Standing(ONE, TWO)
+    held.ask(TWO)
+    engine.configured.emit(TWO)
+    assert told(engine) == [ONE, TWO, TWO] and held.standing == Standing(TWO)
+
+
+def test_another_setting_stops_nothing_but_the_one_before(held: Applying, engine: FakeEngine) -> None:
+    """A model may be on its way, or another answer side by side."""
+    held.ask(TWO)
+    held.ask(THREE)
+    held.cancel()
+    assert "stop" not in engine.names() and engine.names().count("stop_applying") == 2
+
+
+def test_controls_nobody_moved_are_not_let_go(qtbot: QtBot, window: MainWindow, engine: FakeEngine) -> None:
+    """Soon after the start another setting was asked for, and the panel's own came after it."""
+    engine.play_ready(METHODS)
+    engine.holds = True
+    window.configure(TWO)
+    qtbot.waitUntil(lambda: not window.cache._pause.isActive())
+    assert window.applying.standing == Standing(FakeConfig.preset("Small"), TWO)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("ended_first", [True, False])
+def test_whenever_it_is_asked_for_the_newest_is_in_use_at_last(
+    held: Applying, engine: FakeEngine, whole: bool, ended_first: bool
+) -> None:
+    """TWO around the end of a reply; THREE while it runs, which has ended or was stopped in time."""
+    held.set_replying(True)
+    steps = [lambda: held.set_replying(False), lambda: held.ask(TWO)]
+    for step in steps if ended_first else reversed(steps):
+        step()
+    assert held.standing == Standing(ONE, TWO)
+    held.ask(THREE)
+    held.forget()
+    held.set_replying(False)
+    if whole:
+        engine.configured.emit(TWO)
+    else:
+        engine.cancelled.emit("cache")
+    assert held.standing.running == THREE and held.standing.queued is None
+    engine.configured.emit(THREE)
+    assert held.standing == Standing(THREE) and told(engine) == [ONE, TWO, THREE]

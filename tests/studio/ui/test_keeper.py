@@ -14,6 +14,7 @@ from studio.core.store import Store
 from studio.ui import keeper
 from tests.studio.ui.test_engine import PLAIN, SKVQ, engine, idle, notes, ready, short_replies
 from tests.studio.ui.worker import LONG, Notes, Speaker
+from veloxquant_mlx.planning import Machine
 from veloxquant_mlx.prompt import Turn
 from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import FinishedStep, PrefillStep
@@ -191,3 +192,36 @@ def test_a_chat_in_no_store_has_no_file(qtbot: QtBot, talker: Talker) -> None:
     talker.ask(FIRST, journal=False)
     talker.engine.new_chat()
     assert tell(qtbot, talker.engine, talker.store) == 0
+
+
+def test_whoever_is_asked_about_memory_first_finds_the_engine_idle(
+    talker: Talker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the saved cache untouched until there is an answer."""
+    talker.ask(FIRST)
+    leave(talker)
+    idle(talker.qtbot, talker.engine)
+    notes.told.clear()
+    turns = (*talker.turns, ("user", "and now?"))
+    request = Request("reply", turns, Sampling(), chat=talker.chat, journal=talker.store.path, limit=85)
+    small = Machine(10_000, "as given", metal=False)
+    monkeypatch.setattr("studio.core.manners.this_machine", lambda: small)
+    with talker.qtbot.waitSignal(talker.engine.over_limit, timeout=LONG):
+        talker.engine.answer(request)
+    with talker.qtbot.waitSignal(talker.engine.models_found, timeout=LONG):
+        talker.engine.find_models()
+    assert talker.engine.state == "idle" and notes.of("state_changed") == []
+    assert talker.ask("and now?").reuse.kept > 0  # type: ignore[union-attr]
+
+
+def test_nobody_is_asked_about_what_was_stopped_while_it_waited(
+    talker: Talker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Machine(10_000, "as given", metal=False)
+    monkeypatch.setattr("studio.core.manners.this_machine", lambda: small)
+    asked: list[object] = []
+    talker.engine.over_limit.connect(lambda request, _: asked.append(request))
+    with talker.qtbot.waitSignal(talker.engine.finished, timeout=LONG) as end:
+        talker.engine.answer(Request("reply", (("user", FIRST),), Sampling(), limit=85))
+        talker.engine.stop()
+    assert end.args[0].reason == "stopped" and asked == []
