@@ -58,7 +58,7 @@ class Background(QObject):
         if state == before:
             return
         self._state, self._since = state, time.monotonic()
-        if state in ("prefill", "generating", "rereading") and self._settings().keep_awake:
+        if state in ("prefill", "generating", "rereading", "side") and self._settings().keep_awake:
             self._stay_awake()
         elif state == "idle":
             self._let_sleep()

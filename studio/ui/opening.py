@@ -18,8 +18,8 @@ from studio.ui.models_panel import ModelsPanel
 from studio.ui.questions import confirm
 from veloxquant_mlx.errors import VeloxQuantError
 
-REPLYING = ("resuming", "prefill", "generating", "rereading")
-"""States of the engine in which a conversation would be cut short."""
+REPLYING = ("resuming", "prefill", "generating", "rereading", "side")
+"""States of the engine in which a conversation, or answers side by side, would be cut short."""
 
 
 class Opening(QObject):

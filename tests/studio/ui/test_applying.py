@@ -204,9 +204,9 @@ def test_controls_nobody_moved_are_not_let_go(qtbot: QtBot, window: MainWindow, 
     """Soon after the start another setting was asked for, and the panel's own came after it."""
     engine.play_ready(METHODS)
     engine.holds = True
-    window.configure(TWO)
+    window.configure(THREE)
     qtbot.waitUntil(lambda: not window.cache._pause.isActive())
-    assert window.applying.standing == Standing(FakeConfig.preset("Small"), TWO)
+    assert window.applying.standing == Standing(FakeConfig.preset("Small"), THREE)
 
 
 @pytest.mark.parametrize("whole", [True, False])

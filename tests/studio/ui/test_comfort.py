@@ -193,12 +193,13 @@ def test_the_log_window_follows_the_file(qtbot: QtBot, loaded: MainWindow) -> No
     assert window.text.toPlainText() == "first\nsecond �[31m\n"
 
 
+@pytest.mark.parametrize("begins", ["prefill", "side"])
 def test_the_computer_stays_awake_for_a_reply_only(
-    qtbot: QtBot, loaded: MainWindow, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, loaded: MainWindow, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, begins: str
 ) -> None:
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     monkeypatch.setattr(background_module, "awake_command", lambda: command)
-    engine.state_changed.emit("prefill")
+    engine.state_changed.emit(begins)
     held = loaded.background._awake
     assert held is not None
     qtbot.waitUntil(lambda: held.state() == QProcess.ProcessState.Running)

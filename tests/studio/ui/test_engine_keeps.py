@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from studio.core import session as session_module
+from studio.core import fitting
 from studio.core.request import Request
 from studio.core.store import Store
 from tests.studio.ui.test_engine import engine, gate, idle, notes, ready
@@ -88,13 +88,13 @@ def test_the_oldest_messages_are_left_out_when_the_context_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[Any] = []
-    real = session_module.encode_within
+    real = fitting.encode
 
-    def noting(loaded: Any, turns: Any) -> Any:
+    def noting(tokenizer: Any, turns: Any) -> Any:
         read.append(turns)
-        return real(loaded, turns)
+        return real(tokenizer, turns)
 
-    monkeypatch.setattr(session_module, "encode_within", noting)
+    monkeypatch.setattr(fitting, "encode", noting)
     long = [(("user", "assistant")[n % 2], f"{n} " + "word " * 300) for n in range(5)]
     turns = (("system", "Be brief."), *long)
     with qtbot.waitSignal(ready.failed, timeout=LONG):

@@ -12,12 +12,12 @@ from studio.core.caches import ChatCaches
 from studio.core.request import Request
 from studio.core.store import Store
 from studio.ui import keeper
-from tests.studio.ui.test_engine import PLAIN, SKVQ, engine, idle, notes, ready, short_replies
+from tests.studio.ui.test_engine import PLAIN, SKVQ, engine, gate, idle, notes, ready, short_replies
 from tests.studio.ui.worker import LONG, Notes, Speaker
 from veloxquant_mlx.planning import Machine
 from veloxquant_mlx.prompt import Turn
 from veloxquant_mlx.sampling import Sampling
-from veloxquant_mlx.steps import FinishedStep, PrefillStep
+from veloxquant_mlx.steps import FinishedStep, PrefillStep, TokenStep
 
 __all__ = ["engine", "notes", "ready", "short_replies"]
 
@@ -221,7 +221,13 @@ def test_nobody_is_asked_about_what_was_stopped_while_it_waited(
     monkeypatch.setattr("studio.core.manners.this_machine", lambda: small)
     asked: list[object] = []
     talker.engine.over_limit.connect(lambda request, _: asked.append(request))
-    with talker.qtbot.waitSignal(talker.engine.finished, timeout=LONG) as end:
-        talker.engine.answer(Request("reply", (("user", FIRST),), Sampling(), limit=85))
-        talker.engine.stop()
-    assert end.args[0].reason == "stopped" and asked == []
+    ended: list[str] = []
+    talker.engine.finished.connect(lambda step: ended.append(step.reason))
+    held = gate(monkeypatch, lambda step: isinstance(step, TokenStep))
+    for limit in (0, 85):
+        talker.engine.answer(Request("reply", (("user", FIRST),), Sampling(), limit=limit))
+    talker.qtbot.waitUntil(held.reached, timeout=LONG)
+    talker.engine.stop()
+    held.open()
+    talker.qtbot.waitUntil(lambda: len(ended) == 2, timeout=LONG)
+    assert ended == ["stopped", "stopped"] and asked == []
