@@ -163,7 +163,7 @@ def test_reading_again_is_cancelled_from_the_panel(
     engine.play_reread(256)
     loaded.tick()
     qtbot.mouseClick(loaded.cache.row.cancel_button, Qt.MouseButton.LeftButton)
-    assert engine.names()[-1] == "stop"
+    assert engine.names()[-1] == "stop_applying"
     engine.busy, engine.state = False, "idle"
     engine.cancelled.emit("cache")
     assert loaded.charts.history is history and loaded.flow.snapshot == snapshot
@@ -217,7 +217,7 @@ def test_a_new_setting_replaces_the_one_being_read(loaded: MainWindow, engine: F
     choose(loaded, FakeConfig(fake_bits=6))
     engine.play_reread(256)
     choose(loaded, FakeConfig(fake_bits=7))
-    assert engine.names()[-1] == "stop", "the first is given up"
+    assert engine.names()[-1] == "stop_applying", "the first is given up"
     engine.cancelled.emit("cache")
     assert configured(engine)[-2:] == [FakeConfig(fake_bits=6), FakeConfig(fake_bits=7)]
     assert loaded.charts.history is history
