@@ -26,8 +26,8 @@ REOPENED = 10
 _CHILD = "--child"
 _TOLD = "CYCLES_TOLD"
 """Set in the environment, the memory is told as it goes."""
-_WAIT_MS = 300_000
-"""A machine may be busy with something else."""
+_ROUNDS, _ROUND_MS = 60_000, 5
+"""How long something is waited for, in the process's own time: a machine may be busy with something else."""
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def _child(cycles: int, home: Path) -> None:
     for cycle in range(cycles):
         if window is None:
             window, windows = open_window(app), windows + 1
-        _cycle(app, window, folder)
+        _cycle(window, folder)
         if (cycle + 1) % REOPENED == 0 or cycle + 1 == cycles:
             left += _closed(window)
             window = None
@@ -89,31 +89,31 @@ def _child(cycles: int, home: Path) -> None:
     )  # fmt: skip
 
 
-def _cycle(app: Any, window: Any, folder: Path) -> None:
+def _cycle(window: Any, folder: Path) -> None:
     from veloxquant_mlx.config import KVCacheConfig
 
     engine = window.engine
-    _until(app, lambda: window.models.is_known)
+    _until(lambda: window.models.is_known)
     window.opening.load(str(folder))
-    _until(app, lambda: engine.state == "idle" and window.top.model_chip.whole_text() == folder.name)
+    _until(lambda: engine.state == "idle" and window.top.model_chip.whole_text() == folder.name)
     window.new_chat()
     # Noted as they come: a random model may end its reply at the first token.
     states: list[str] = []
     engine.state_changed.connect(states.append)
     window.send("Why is the sky blue?")
-    _until(app, lambda: "generating" in states)
+    _until(lambda: "generating" in states)
     engine.state_changed.disconnect(states.append)
     window.stop()
-    _until(app, lambda: engine.state == "idle" and not window.flow.active)
+    _until(lambda: engine.state == "idle" and not window.flow.active)
     other = next(
         KVCacheConfig(name)
         for name in ("svdq", "skvq")
         if KVCacheConfig(name) != window.applying.standing.in_use
     )
     window.configure(other)
-    _until(app, lambda: window.applying.standing.in_use == other)
+    _until(lambda: window.applying.standing.in_use == other)
     window.models.unload_button.click()
-    _until(app, lambda: window.models.list.loaded is None and engine.state == "idle")
+    _until(lambda: window.models.list.loaded is None and engine.state == "idle")
 
 
 def _closed(window: Any) -> int:
@@ -128,16 +128,19 @@ def _closed(window: Any) -> int:
     return left
 
 
-def _until(app: Any, reached: Any) -> None:
+def _until(reached: Any) -> None:
     """Let events come until something is reached."""
-    from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop
+    from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QTimer
 
-    end = time.monotonic() + _WAIT_MS / 1000
-    while not reached():
-        assert time.monotonic() < end, "it was not reached in time"
-        app.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 100)
+    for _ in range(_ROUNDS):
+        if reached():
+            return
+        loop = QEventLoop()
+        QTimer.singleShot(_ROUND_MS, loop.quit)
+        loop.exec()
         # Outside of the application's own loop Qt leaves these for later.
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    raise AssertionError("it was not reached in time")
 
 
 if __name__ == "__main__":
