@@ -142,10 +142,11 @@ class CachePanel(QFrame):
         self._progress = step
         self._say()
 
-    def set_talking(self) -> None:
-        """A conversation has begun."""
-        self._talking = True
-        self._say()
+    def set_talking(self, talking: bool = True) -> None:
+        """A conversation has begun, or there is none any more."""
+        if talking != self._talking:
+            self._talking = talking
+            self._say()
 
     def set_speed(self, speed: float | None) -> None:
         """Tokens read per second, measured; None while unknown."""

@@ -11,6 +11,10 @@ from studio.ui.conversations import Conversations
 from studio.ui.link import EngineLike
 from veloxquant_mlx.config import KVCacheConfig
 
+GOING_ON = (
+    "Going on may slow the whole machine down, or end the app. How much memory may be used is a setting."
+)
+
 
 class Manners(QObject):
     """The person may go on, which holds for the chat, use a setting that fits, or leave it."""
@@ -48,7 +52,7 @@ class Manners(QObject):
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setWindowTitle("Not enough memory")
         box.setText(sentence)
-        box.setInformativeText(instead)
+        box.setInformativeText(f"{instead}\n\n{GOING_ON}")
         go = box.addButton("Go on anyway", QMessageBox.ButtonRole.DestructiveRole)
         use = box.addButton(f"Use {smaller}", QMessageBox.ButtonRole.AcceptRole) if smaller else None
         box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))

@@ -150,7 +150,7 @@ class MainWindow(QMainWindow):
         engine.started.connect(self._on_started)
         engine.finished.connect(self._on_finished)
         engine.failed.connect(self._on_failed)
-        engine.exported.connect(self._on_exported)
+        engine.exported.connect(lambda path: self.chat.notice.show_note(f"Report saved to {path}"))
         engine.cancelled.connect(self._on_cancelled)
         engine.state_changed.connect(self._on_state)
         engine.noted.connect(lambda sentence: self.chat.notice.show_note(sentence))
@@ -386,9 +386,6 @@ class MainWindow(QMainWindow):
         if state != "loading":
             self.status.set_state(words.state(state))
 
-    def _on_exported(self, path: str) -> None:
-        self.chat.notice.show_note(f"Report saved to {path}")
-
     def _on_cancelled(self, where: str) -> None:
         if where == "cache":
             self._end_reread()
@@ -446,6 +443,7 @@ class MainWindow(QMainWindow):
         self.top.new_button.setEnabled(not self.chat.is_empty())
         self.status.set_state(words.state(self.engine.state))
         if self.chat.is_empty() and not self.models.is_busy():
+            self.cache.set_talking(False)
             if self._info is not None:
                 plan = self._plan
                 self.chat.empty.show_model(self._info.name, plan.words if plan and plan.idle else "")

@@ -7,6 +7,7 @@ from pytestqt.qtbot import QtBot
 
 from studio.core.manners import Excess
 from studio.core.request import Request
+from studio.ui import standing_row
 from studio.ui.engine import Engine
 from studio.ui.window import MainWindow
 from tests.studio.ui.fake_cache import FakeConfig
@@ -61,6 +62,7 @@ def test_leaving_it_gives_the_message_back(
     assert len(answers(engine)) == 1
     assert loaded.chat.prompt.editor.toPlainText() == "A very long message"
     assert loaded.chat.is_empty() and loaded.chat.prompt.button.isEnabled()
+    assert loaded.cache.row.words.text() == standing_row.SET
 
 
 def test_the_smaller_setting_is_put_to_use(
