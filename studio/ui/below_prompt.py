@@ -29,6 +29,13 @@ class _Bar(QWidget):
         self.share = 0.0
         self.setFixedSize(QSize(72, 12))
 
+    def show_share(self, share: float) -> None:
+        """How full it is; painted again only where that is seen."""
+        seen = [(round(2 * self.width() * of), of >= EARLY) for of in (self.share, share)]
+        self.share = share
+        if seen[0] != seen[1]:
+            self.update()
+
     def paintEvent(self, event: QPaintEvent) -> None:
         """Groove and filling."""
         t = tokens()
@@ -64,7 +71,7 @@ class ContextGauge(QWidget):
         self.setVisible(bool(held and context))
         if not held or not context:
             return
-        self.bar.share = held / context
+        self.bar.show_share(held / context)
         said = f"{words.tokens_of(held, context)} of context"
         full = self.bar.share >= EARLY
         if full:
@@ -74,7 +81,6 @@ class ContextGauge(QWidget):
             self.label.setText(said)
             self.label.setToolTip(f"{said}. Counted. What happens at the limit is a setting.")
             parts.restyle(self.label, text_role="warn" if full else "small")
-        self.bar.update()
 
 
 class ReplySettings(QFrame):

@@ -32,8 +32,10 @@ class ChartsHost(QFrame):
         # Larger text takes room from the charts, but never so much that the conversation has none.
         self.setMinimumHeight(round(160 * min(parts.text_scale(), 1.4)))
         self.panel: Any = None
-        self.history: Any = None
+        self._history: Any = None
         self._aside: Any = None
+        self._steps: list[Step] = []
+        """What came since the history was looked at: together they cost far less than one by one."""
         self._plan: Plan | None = None
         self._waiting = ""
         self._method: type[KVCacheConfig] | None = None
@@ -64,10 +66,10 @@ class ChartsHost(QFrame):
         from studio.core.history import History
         from studio.ui.charts.panel import ChartsPanel
 
-        self.history = History()
+        self._history = History()
         self.panel = ChartsPanel()
         self._column.addWidget(self.panel)
-        self.panel.set_history(self.history)
+        self.panel.set_history(self._history)
         self.follow_palette()
         for told in ("saved", "save_failed"):
             getattr(self.panel, told).connect(getattr(self, told))
@@ -77,11 +79,19 @@ class ChartsHost(QFrame):
         if self._waiting:
             self.panel.set_waiting(self._waiting)
 
+    @property
+    def history(self) -> Any:
+        """The History of all steps so far; None before there are charts."""
+        if self._steps:
+            self.load()
+            for step in self._steps:
+                self._history.append(step)
+            self._steps.clear()
+        return self._history
+
     def append(self, step: Step) -> None:
         """Keep a step's numbers."""
-        if self.history is None:
-            self.load()
-        self.history.append(step)
+        self._steps.append(step)
 
     def take(self, said: Any = None, fidelity: Any = None) -> Any:
         """Everything a report shows, copied now: see ``studio.core.taken``."""
@@ -91,10 +101,8 @@ class ChartsHost(QFrame):
 
     def refresh(self) -> None:
         """Draw what is new, at once or after a rest: the processor belongs to the reply."""
-        if self.panel is None:
-            return
         self._late = self._rest.isActive()
-        if not self._late:
+        if not self._late and self.history is not None:
             self.panel.refresh()
             self._rest.start()
 
@@ -105,26 +113,28 @@ class ChartsHost(QFrame):
     def clear(self) -> None:
         """A new conversation: no history."""
         self._aside = None
+        self._steps.clear()
         if self.panel is not None:
-            self.history.clear()
+            self._history.clear()
             self.panel.clear()
 
     def begin_again(self) -> None:
         """Another cache is filled with the same tokens: draw its history, and keep the present one aside."""
         if self.panel is not None:
-            self._aside, self.history = self.history, type(self.history)()
-            self.panel.set_history(self.history)
+            self._aside, self._history = self.history, type(self._history)()
+            self.panel.set_history(self._history)
 
     def end_again(self, *, whole: bool) -> None:
         """The other cache is full, or given up: then the history before it returns."""
         if self.panel is None or self._aside is None:
             return
+        again = self.history
         if whole:
-            self.history.mark_turns(self._aside.turn_marks)
+            again.mark_turns(self._aside.turn_marks)
         else:
-            self.history = self._aside
+            self._history = self._aside
         self._aside = None
-        self.panel.set_history(self.history)
+        self.panel.set_history(self._history)
 
     def set_plan(self, plan: Plan | None) -> None:
         """What the method does to the slots; None without a model."""

@@ -81,6 +81,43 @@ def render(document: QTextDocument, text: str, t: Tokens, scale: float) -> bool:
     return True
 
 
+_LETTERS = re.compile(r"(?:[^\W_]|[,.;:!?'\"%-]| (?! ))*")
+"""What means itself wherever it stands in a line of words."""
+_IN_WORDS = re.compile(r"[ >]*(?:[-*+] +|\d{1,9}[.)] +)?[^\W\d_]")
+"""Begins a line that is words by now, whatever follows."""
+
+
+def grow(document: QTextDocument, drawn: str, text: str) -> bool:
+    """Put what ``text`` has more than ``drawn`` at the end of the document that shows ``drawn``.
+
+    The document is then what ``render`` makes of ``text``, laid out anew only in its last paragraph. False,
+    and nothing is done, where the new letters may mean more than themselves.
+    """
+    if not text.startswith(drawn) or len(text) > LONGEST:
+        return False
+    shown = drawn.rstrip(" ")
+    new = text[len(shown) :].rstrip(" ")
+    line = shown[shown.rfind("\n") + 1 :]
+    word = line[line.rfind(" ") + 1 :]
+    # A word that goes on can still become a link, an entity or a marked word.
+    if not (_LETTERS.fullmatch(new) and _LETTERS.fullmatch(word)) or "www." in (word + new).lower():
+        return False
+    # An open bracket may be a link's, whose words are not to be seen.
+    paragraph = shown[shown.rfind("\n\n") + 1 :]
+    if not _IN_WORDS.match(line) or "[" in paragraph or len(line) + len(new) > LONGEST_LINE:
+        return False
+    cursor = QTextCursor(document)
+    cursor.movePosition(QTextCursor.MoveOperation.End)
+    letters, block = cursor.charFormat(), cursor.block()
+    plain = letters.fontWeight() <= QFont.Weight.Normal and not (
+        letters.isAnchor() or letters.fontItalic() or letters.fontFixedPitch() or letters.fontStrikeOut()
+    )
+    if not plain or _is_code(block) or not block.text().endswith(word) or cursor.currentTable() is not None:
+        return False
+    cursor.insertText(new)
+    return True
+
+
 _FEATURES = (
     QTextDocument.MarkdownFeature.MarkdownDialectGitHub.value
     | QTextDocument.MarkdownFeature.MarkdownNoHTML.value

@@ -52,8 +52,8 @@ class StatusBar(QFrame):
             self.memory,
             f"KV {words.megabytes(snapshot.resident_bytes)} resident, "
             f"{words.megabytes(snapshot.reference_bytes)} in 16 bits",
+            "Resident is measured; the 16-bit size of the same tokens is counted.",
         )
-        self.memory.setToolTip("Resident is measured; the 16-bit size of the same tokens is counted.")
 
     def _line(self, row: QHBoxLayout, name: str, *, shrinks: bool = False) -> QLabel:
         line = parts.Elided() if shrinks else QLabel()
@@ -63,8 +63,8 @@ class StatusBar(QFrame):
         row.addWidget(line)
         return line
 
-    def _set(self, line: QLabel, text: str) -> None:
+    def _set(self, line: QLabel, text: str, tip: str = "") -> None:
         if line.text() != text:
             line.setText(text)
-            line.setToolTip(text)
+            line.setToolTip(tip or text)
         line.setVisible(bool(text))

@@ -165,7 +165,7 @@ class ProseView(TextView):
                 cursor.movePosition(QTextCursor.MoveOperation.End)
                 new = words.clean(text[len(self._drawn) :])
                 cursor.insertText(markdown.broken(new, cursor.positionInBlock()))
-            else:
+            elif not (self._drawn and markdown.grow(self.document(), self._drawn, text)):
                 scale = parts.text_scale()
                 self._plain = not markdown.render(self.document(), text.rstrip("\n"), tokens(), scale)
         finally:

@@ -38,8 +38,9 @@ from studio.ui.what_if_wiring import WhatIfWiring
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import FinishedStep, Plan
 
-TICK_MS = 50
-TICKS_PER_WORDS = 5
+TICK_MS = 100
+"""Beside a model that takes all caches of the processor, being woken costs as much as the work itself."""
+TICKS_PER_WORDS = 4
 OWN_CACHE = "the model's own cache"
 """What a reply comes through where a method finds no slot to compress."""
 
@@ -52,6 +53,8 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.engine = engine
         self.setWindowTitle("VeloxQuant Studio")
+        # No docks move here, but each new layout would begin an animation all the same.
+        self.setAnimated(False)
         self._info: Any = None
         self.weights: int | None = None
         """Bytes it takes in memory before any cache (measured)."""
