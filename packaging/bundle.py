@@ -1,6 +1,6 @@
 """Build the packaged app: one command on each platform.
 
-    python3 packaging/dev.py run python packaging/bundle.py [--with-starter] [--archive]
+    python3 packaging/dev.py run python packaging/bundle.py [--with-starter] [--keep] [--archive]
 
 Makes ``build/dist/veloxquant-studio`` (Linux, x86-64), or ``build/dist/VeloxQuant Studio.app`` (macOS, Apple
 silicon), and ``build/files.txt``: every file of it with its size and SHA-256, the same for the same source
@@ -20,24 +20,33 @@ from pathlib import Path
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
 import identity
+import mac_wheels
+import shipped
 from recipe import BUILD, COMMAND, IS_MAC, NAME, ROOT, version
 
 DIST = BUILD / "dist"
+ARCHIVE_LIMIT = 150_000_000
+"""Bytes to download, without the starter model."""
 
 
 def main() -> int:
     """Build, list, and pack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--with-starter", action="store_true", help="put the starter model in (98 MB)")
+    parser.add_argument("--keep", action="store_true", help="build nothing, take what was built before")
     parser.add_argument("--archive", action="store_true", help="also pack the folder into a .tar.xz (Linux)")
     options = parser.parse_args()
-    app = build(options.with_starter)
+    app = built_app() if options.keep else build(options.with_starter)
     listed = BUILD / "files.txt"
     listed.write_text(file_list(app), encoding="utf-8")
     print(f"{app.relative_to(ROOT)}: {size(app) / 1e6:.0f} MB")
     if options.archive and not IS_MAC:
         packed = archive(app, BUILD / f"{COMMAND}-{version()}-linux-x86_64.tar.xz")
-        print(f"{packed.relative_to(ROOT)}: {packed.stat().st_size / 1e6:.0f} MB")
+        takes = packed.stat().st_size
+        print(f"{packed.relative_to(ROOT)}: {takes / 1e6:.0f} MB")
+        if takes > ARCHIVE_LIMIT and not (app / "_internal" / "models").exists():
+            print(f"bundle: that is more than {ARCHIVE_LIMIT / 1e6:.0f} MB", file=sys.stderr)
+            return 1
     return 0
 
 
@@ -48,6 +57,8 @@ def built_app() -> Path:
 
 def build(with_starter: bool = False) -> Path:
     """Run PyInstaller and add what the desktop needs; returns the app's folder."""
+    if IS_MAC:
+        mac_wheels.exchange(shipped.needed().values())
     icons = identity.write_icons(BUILD / "icons")
     environment = os.environ | {
         # Sets are written in the order of their hashes, and files carry a time.

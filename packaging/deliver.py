@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
@@ -23,6 +24,7 @@ from recipe import BUILD, NAME, ROOT, version
 
 ENTITLEMENTS = ROOT / "packaging" / "entitlements.plist"
 AD_HOC = "-"
+BUSY_TRIES, BUSY_SECONDS = 6, 5.0
 
 
 def main() -> int:
@@ -41,8 +43,19 @@ def main() -> int:
     for command in commands(options.app, image, options.identity, options.notary):
         print("+", shlex.join(command), flush=True)
         if not options.dry_run:
-            subprocess.run(command, check=True)
+            run(command)
     return 0
+
+
+def run(command: list[str]) -> None:
+    """Run one of them to its end. Raises CalledProcessError.
+
+    ``hdiutil`` may find its own new disk held by the system's virus scanner ("Resource busy"): that passes.
+    """
+    tries = BUSY_TRIES if command[0] == "hdiutil" else 1
+    while subprocess.run(command, check=tries == 1).returncode:
+        tries -= 1
+        time.sleep(BUSY_SECONDS)
 
 
 def commands(app: Path, image: Path, identity: str, profile: str | None) -> list[list[str]]:
@@ -61,7 +74,7 @@ def commands(app: Path, image: Path, identity: str, profile: str | None) -> list
         ["ditto", str(app), str(staging / app.name)],
         ["ln", "-s", "/Applications", str(staging / "Applications")],
         [
-            "hdiutil", "create", "-volname", NAME, "-srcfolder", str(staging), "-fs", "HFS+",
+            "hdiutil", "create", "-ov", "-volname", NAME, "-srcfolder", str(staging), "-fs", "HFS+",
             "-format", "ULFO", str(image),
         ],
     ]  # fmt: skip

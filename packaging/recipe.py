@@ -23,11 +23,13 @@ IDENTIFIER = "studio.veloxquant.VeloxQuantStudio"
 MINIMUM_MACOS = "14.0"
 """What the wheels of MLX and numpy ask for; mac_check.py holds it against every library."""
 
+_SOURCE = ("studio", "veloxquant_mlx", "assets", "packaging", "pyproject.toml", "README.md", "LICENSE")
+
 HIDDEN = ("mlx._reprlib_fix", "mlx.__array_api_info")
 """Imported by MLX's C++ core, which no analysis of Python sees."""
 WHOLE = (
     "mlx_lm.models", "mlx_lm.tool_parsers", "mlx_lm.chat_templates", "mlx_lm.server",
-    "veloxquant_mlx", "studio", "transformers",
+    "veloxquant_mlx", "studio", "transformers", "pip",
 )  # fmt: skip
 """Packages that look for their own modules at run time, by name or in their folder."""
 
@@ -58,6 +60,8 @@ _UNUSED_FILES = (
     "*/plugins/wayland-graphics-integration-client/*", "*/plugins/imageformats/libqpdf*",
     "*libQt6Qml*", "*libQt6Quick*", "*libQt6VirtualKeyboard*", "*libQt6Pdf*", "*libQt6EglF*",
     "*/QtQml.framework/*", "*/QtQuick.framework/*", "*/QtPdf.framework/*", "*/QtVirtualKeyboard.framework/*",
+    # What an installer notes for itself: where this checkout and its environment lie.
+    "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED", "*.dist-info/direct_url.json",
     "mlx/include/*", "mlx/share/*", "assets/screenshots/*", "*/pyqtgraph/examples/*", "*/tests/*",
 )  # fmt: skip
 _SYSTEM_LIBRARIES = (
@@ -73,6 +77,16 @@ def version() -> str:
     """The version, from its one place."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         return str(tomllib.load(file)["project"]["version"])
+
+
+def copy_source(target: Path) -> None:
+    """Copy what a build reads, and nothing that one left, into a new folder."""
+    for name in _SOURCE:
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(path, target)
 
 
 def wanted(name: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from recipe import ROOT
 
-from studio.core.components import Component, described, required
+from studio.core.components import LICENCE_FILE, Component, described, required
 
 HERE = Path(__file__).resolve().parent
 DOCS = Path("/usr/share/doc")
@@ -24,13 +24,21 @@ _QT_NOTE = (
 )
 
 
+def needed() -> dict[str, Distribution]:
+    """Normalised name -> distribution of what is shipped: what the app requires, and pip.
+
+    With pip the packaged app fetches the starter model, as a checkout does.
+    """
+    return required() | required("pip")
+
+
 class UnknownOwner(Exception):
     """A file whose licence nobody could name must not be shipped."""
 
 
 def foreign_packages() -> list[str]:
     """Top-level modules of installed distributions that the app does not need: tools, and what they need."""
-    wanted = {here.metadata["Name"] for here in required().values()}
+    wanted = {here.metadata["Name"] for here in needed().values()}
     ours: set[str] = set()
     others: set[str] = set()
     for here in distributions():
@@ -123,15 +131,32 @@ def _python_text() -> str:
 
 
 def _of_system(paths: set[Path]) -> list[Component]:
-    """The system's packages that libraries were taken from (Debian and Ubuntu)."""
+    """The packages of the system, or of Homebrew, that libraries were taken from."""
+    brewed = {path: kegs[0] for path in paths if (kegs := [p for p in path.parents if _is_keg(p)])}
+    return [_of_keg(keg) for keg in sorted(set(brewed.values()))] + _of_debian(paths - brewed.keys())
+
+
+def _is_keg(folder: Path) -> bool:
+    return folder.parent.parent.name == "Cellar"
+
+
+def _of_keg(keg: Path) -> Component:
+    """One package of Homebrew: its folder is Cellar/NAME/VERSION."""
+    texts = [path for path in sorted(keg.iterdir()) if LICENCE_FILE.match(path.name) and path.is_file()]
+    recipe = keg / ".brew" / f"{keg.parent.name}.rb"
+    formula = recipe.read_text("utf-8") if recipe.exists() else ""
+    said = re.search(r"^\s*license (.+)$", formula, re.MULTILINE)
+    words = "\n\n".join(path.read_text("utf-8", "replace") for path in texts)
+    return with_text(Component(keg.parent.name, keg.name, said[1].strip('"') if said else "", words))
+
+
+def _of_debian(paths: set[Path]) -> list[Component]:
     if not paths:
         return []
-    if shutil.which("dpkg-query") is None:
-        raise UnknownOwner("Only Debian's and Ubuntu's packages can be asked whose files these are.")
-    owners = _packages_of(paths)
+    owners = _packages_of(paths) if shutil.which("dpkg-query") else {}
     unknown = sorted(str(path) for path in paths if path not in owners)
     if unknown:
-        raise UnknownOwner(f"No system package owns {', '.join(unknown)}.")
+        raise UnknownOwner(f"No package of Debian, Ubuntu or Homebrew owns {', '.join(unknown)}.")
     found = []
     for name in sorted(set(owners.values())):
         asked = ["dpkg-query", "-W", "-f", "${source:Package} ${Version}", name]

@@ -11,7 +11,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-from recipe import BUILD, COMMAND, ROOT, data_files, version
+from recipe import BUILD, COMMAND, copy_source, data_files, version
 
 WHEELS = BUILD / "wheel"
 
@@ -34,13 +34,7 @@ def build() -> Path:
     """Source archive and wheel, both found well-formed by twine."""
     # From a copy: a build in the tree leaves its own folder, whose old files would get into the next wheel.
     source = WHEELS / "source"
-    tracked = ("studio", "veloxquant_mlx", "assets", "pyproject.toml", "README.md", "LICENSE")
-    for name in tracked:
-        path = ROOT / name
-        if path.is_dir():
-            shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(path, source)
+    copy_source(source)
     subprocess.run(
         [sys.executable, "-m", "build", "--outdir", str(WHEELS), str(source)], check=True,
         stdout=subprocess.DEVNULL,

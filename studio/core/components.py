@@ -16,7 +16,8 @@ OURS = "veloxquant-studio"
 LIST = "components.json"
 """The list's name in a packaged app."""
 
-_TEXT = re.compile(r"(licen[cs]e|copying|notice|authors)", re.IGNORECASE)
+LICENCE_FILE = re.compile(r".*(licen[cs]e|copying|notice|authors)", re.IGNORECASE)
+"""Names of files that hold a licence's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def _said(here: Distribution, field: str) -> str:
 
 def _texts(here: Distribution) -> Iterator[str]:
     for file in sorted(here.files or (), key=str):
-        named = _TEXT.search(file.name) or "licenses" in file.parts
+        named = LICENCE_FILE.match(file.name) or "licenses" in file.parts
         # A checkout that is installed where it lies lists its own top folder.
         if named and (len(file.parts) == 1 or any(part.endswith(".dist-info") for part in file.parts[:-1])):
             path = Path(str(here.locate_file(file)))

@@ -63,6 +63,23 @@ def test_the_entitlements_are_the_two_that_are_explained() -> None:
     }
 
 
+def test_only_a_busy_disk_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(deliver, "BUSY_SECONDS", 0.0)
+    counted = tmp_path / "count"
+    for name in ("hdiutil", "codesign"):
+        # Works from the third time on.
+        script = tmp_path / name
+        script.write_text(f'#!/bin/sh\necho x >> "{counted}"\n[ $(wc -l < "{counted}") -ge 3 ]\n')
+        script.chmod(0o755)
+    deliver.run(["hdiutil", "create"])
+    assert counted.read_text() == "x\n" * 3
+    counted.unlink()
+    with pytest.raises(subprocess.CalledProcessError):
+        deliver.run(["codesign"])
+    assert counted.read_text() == "x\n"
+
+
 def test_a_dry_run_prints_and_runs_nothing(app: Path) -> None:
     script = Path(deliver.__file__)
     asked = [

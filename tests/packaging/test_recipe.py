@@ -66,6 +66,21 @@ def test_metadata_of_tools_stays_out() -> None:
     assert kept == ["mlx_lm-0.3.dist-info", "mlx_lm"]
 
 
+def test_what_an_installer_noted_stays_out() -> None:
+    assert not recipe.wanted("numpy-2.0.dist-info/RECORD")
+    assert not recipe.wanted("veloxquant_studio-0.1.dist-info/direct_url.json")
+    assert recipe.wanted("numpy-2.0.dist-info/METADATA")
+
+
+def test_a_copy_of_the_source_has_what_a_build_reads(tmp_path: Path) -> None:
+    recipe.copy_source(tmp_path / "copy")
+    there = tmp_path / "copy"
+    assert (there / "packaging" / "studio.spec").is_file() and (there / "pyproject.toml").is_file()
+    copied = {path.relative_to(there).as_posix() for path in there.rglob("*")}
+    assert {f"{folder}/{Path(source).name}" for source, folder in recipe.data_files()} <= copied
+    assert not any("__pycache__" in place or place.startswith("build") for place in copied)
+
+
 def test_the_project_s_own_files_are_all_there() -> None:
     places = {f"{folder}/{Path(source).name}" for source, folder in recipe.data_files()}
     assert {"assets/icon.svg", "assets/fonts/LICENSE-Inter.txt", "studio/core/preset.schema.json"} <= places

