@@ -29,6 +29,7 @@ if "TEST_DEPENDANT" in os.environ:
 print(json.dumps({
     "arguments": sys.argv[1:],
     "preload": os.environ.get("LD_PRELOAD"),
+    "wait": os.environ.get(openblas.WAIT),
     "loaded": sorted({line.split(None, 5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()
                       if "libopenblas" in line}),
     "answer": answer,
@@ -53,7 +54,9 @@ class Launch:
     def __init__(self, folder: Path, library: str) -> None:
         self.script = folder / "program.py"
         self.script.write_text(SCRIPT)
-        clean = {k: v for k, v in os.environ.items() if k not in (openblas.SWITCH, "LD_PRELOAD")}
+        clean = {
+            k: v for k, v in os.environ.items() if k not in (openblas.SWITCH, openblas.WAIT, "LD_PRELOAD")
+        }
         self.environment = clean | {"TEST_PLACES": library, "PYTHONPATH": str(ROOT)}
         self.warnings = ""
 
@@ -113,6 +116,13 @@ def test_the_packaged_app_s_own_comes_first(launch: Launch, tmp_path: Path) -> N
     packed.mkdir()
     own = a_library(packed)
     assert launch.run(TEST_PACKED=str(packed))["loaded"] == [str(own)]
+
+
+@linux
+def test_its_threads_give_their_cores_back_soon_unless_told_otherwise(launch: Launch) -> None:
+    assert launch.run()["wait"] == "18"
+    assert launch.run(**{openblas.WAIT: "26"})["wait"] == "26"
+    assert launch.run(**{openblas.SWITCH: "off"})["wait"] is None
 
 
 @linux

@@ -50,15 +50,18 @@ def _in_parts(
     queries = queries.astype(dtype) * scale
     of_exact, of_codes = (None, None) if mask is None else _masks_of_parts(keys, length, mask)
     scores = []
+    reader = keys.reader(dtype, queries.shape[2]) if keys.coded else None
     if keys.exact_count:
-        scores.append(_masked(queries @ keys.exact_rows(dtype).swapaxes(-1, -2), of_exact, length))
-    if keys.coded:
-        on_codes = keys.reader(dtype, queries.shape[2]).scores(keys.into_code_space(queries))
-        scores.append(_masked(on_codes, of_codes, length))
+        on_exact = queries @ keys.exact_rows(dtype).swapaxes(-1, -2)
+        # The softmax only knows differences, and there are far fewer exact rows than codes.
+        shared = None if reader is None else reader.shared(queries)
+        scores.append(_masked(on_exact if shared is None else on_exact - shared, of_exact, length))
+    if reader is not None:
+        scores.append(_masked(reader.scores(queries), of_codes, length))
     weights, total = _softmax(scores)
     sums = []
     if keys.coded:
-        sums.append(values.out_of_code_space(values.reader(dtype, queries.shape[2]).weighted(weights.pop())))
+        sums.append(values.reader(dtype, queries.shape[2]).weighted(weights.pop()))
     if keys.exact_count:
         sums.append(weights.pop() @ values.exact_rows(dtype))
     return reduce(mx.add, sums) / total

@@ -7,11 +7,11 @@ from typing import Any
 
 import mlx.core as mx
 
-from ..quantizers.packing import lanes, pack, packed_bytes, unpack
+from ..quantizers.packing import pack, packed_bytes, unpack
 from ..quantizers.skvq import Window, assign, decode, to_float16
 from ..telemetry import ByteCount
 from .dump import Dump, taken
-from .readers import KernelReader, LaneReader, Reader, beside, on_cpu
+from .readers import CodeSpace, KernelReader, LaneReader, Reader, beside, on_cpu
 
 KERNEL_GROUPS = (32, 64, 128)
 KERNEL_BITS = (1, 2, 3, 4, 5, 6, 8)
@@ -120,22 +120,30 @@ class CodeStore:
             roots = mx.stack([low, mx.ceil(mx.sqrt(mx.maximum(step, 0) / self._factors[1]))])
         return mx.clip(roots, -127, 127).astype(mx.int8)
 
-    def _decoded_window(self, stored: mx.array, dtype: mx.Dtype) -> Window:
+    def windows(self, dtype: mx.Dtype) -> mx.array:
+        """Lo and scale as numbers of ``dtype``, [2, B, H, n, G]."""
+        if self._windows is None:
+            raise ValueError("The store is empty.")
+        return self._values(self._windows, dtype)
+
+    def _values(self, stored: mx.array, dtype: mx.Dtype) -> mx.array:
+        """Lo and scale out of what is stored of them, in one array."""
         if self.param_bits == 16:
-            values = stored.astype(dtype)
-        else:
-            roots = stored.astype(mx.float32)
-            values = (roots * mx.abs(roots) * _column(self._factors or (1.0, 1.0))).astype(dtype)
+            return stored.astype(dtype)
+        roots = stored.astype(mx.float32)
+        return (roots * mx.abs(roots) * _column(self._factors or (1.0, 1.0))).astype(dtype)
+
+    def _decoded_window(self, stored: mx.array, dtype: mx.Dtype) -> Window:
         # Views: indexing would copy.
-        lo, scale = mx.split(values, 2)
+        lo, scale = mx.split(self._values(stored, dtype), 2)
         return Window(mx.squeeze(lo, 0), mx.squeeze(scale, 0))
 
-    def reader(self, dtype: mx.Dtype, queries: int, mean: mx.array | None) -> Reader | None:
+    def reader(self, dtype: mx.Dtype, queries: int, space: CodeSpace) -> Reader | None:
         """A reader that computes in ``dtype``, or None where the rows have to be decoded.
 
         Args:
             queries: rows of queries a head that it will be asked for.
-            mean: added to every row, in code space, [1, H, 1, D].
+            space: where the codes stand.
         """
         if self.codes is None or self._windows is None:
             return None
@@ -144,18 +152,12 @@ class CodeStore:
         by_kernel = self.readable and (not on_cpu() or (group < self.dim and queries <= _KERNEL_ROWS))
         if by_kernel:
             window = self._decoded_window(self._windows, dtype)
-            return KernelReader(self.codes.view(mx.uint32), window, group, self.bits, mean)
+            return KernelReader(self.codes.view(mx.uint32), window, group, self.bits, space)
         if on_cpu() and whole_bytes:
             with beside():
-                window = self._decoded_window(self._windows, mx.float32)
-            return LaneReader(self.codes, window, lanes(self.bits, group), mean)
+                windows = self.windows(mx.float32)
+            return LaneReader(self.codes, windows, self.bits, group, space)
         return None
-
-    def held(self, dtype: mx.Dtype) -> tuple[mx.array, Window]:
-        """The packed codes [B, H, n, bytes] and their windows [B, H, n, G] as numbers of ``dtype``."""
-        if self.codes is None or self._windows is None:
-            raise ValueError("The store is empty.")
-        return self.codes, self._decoded_window(self._windows, dtype)
 
     def decoded(self, dtype: mx.Dtype) -> mx.array:
         """All rows, [B, H, n, D]; computed in float32 unless ``dtype`` holds float16 exactly."""

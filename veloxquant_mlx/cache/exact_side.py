@@ -7,6 +7,7 @@ import mlx.core as mx
 
 from ..telemetry import ByteCount
 from .dump import Dump, taken
+from .readers import FEW_QUERIES, HalfReader, Reader, on_cpu
 from .side import Side
 
 
@@ -54,6 +55,14 @@ class ExactSide(Side):
         if self._stored is None:
             raise ValueError("The store is empty.")
         return self._stored.astype(dtype)
+
+    def reader(self, dtype: mx.Dtype, queries: int) -> Reader:
+        """See Side."""
+        stored = self._stored
+        few = queries <= FEW_QUERIES and on_cpu()
+        if few and stored is not None and stored.dtype == mx.float16 and dtype == mx.float32:
+            return HalfReader(stored)
+        return super().reader(dtype, queries)
 
     def store_bytes(self) -> ByteCount:
         """The stored rows are exact rows (counted)."""

@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from ..quantizers.packing import lanes
+from ..quantizers.packing import Lanes, lanes
 from ..quantizers.skvq import clip_grid, find_windows, to_float16
 from ..telemetry import ByteCount, HeadBasis
 from .codes import KERNEL_BITS, KERNEL_GROUPS, CodeStore
 from .dump import Dump, prefixed, taken, under
-from .readers import beside, on_cpu
+from .readers import FEW_QUERIES, beside, on_cpu
 
-_FEW = 48
-"""Query rows of one head up to which attention goes to the latents."""
 _ROWS_AT_ONCE = 1024
 """Rows projected together when many are flushed: every head's rows meet every head's directions."""
 
@@ -54,12 +52,10 @@ class LatentStore:
         self.directions: mx.array | None = None
         """int8, [N, D]: one per stored channel, the largest part of each 127. Rounding them costs less than a
         hundredth of what rounding the latents does."""
-        self.steps: mx.array | None = None
-        """float16, [N, 1]: what a direction's whole numbers are multiplied with."""
         self.mean: mx.array | None = None
         """float16, [H, D]."""
-        self._owned: mx.array | None = None
-        """bool, [H, 1, N]: which head a channel belongs to."""
+        self._own_steps: mx.array | None = None
+        """float16, [H, 1, N]: ``steps`` where a channel is the head's own, else 0."""
 
     def learn(self, mean: mx.array, directions: Sequence[np.ndarray], heads: Sequence[HeadBasis]) -> None:
         """Freeze the means [H, D], the directions [D, D] of each head in columns, and their bits."""
@@ -78,7 +74,7 @@ class LatentStore:
     def _freeze(
         self, mean: mx.array, directions: mx.array, steps: mx.array, heads: Sequence[HeadBasis]
     ) -> None:
-        self.heads, self.mean, self.directions, self.steps = tuple(heads), mean, directions, steps
+        self.heads, self.mean, self.directions = tuple(heads), mean, directions
         widths = []
         owners: list[int] = []
         for bits in _widths(heads):
@@ -92,12 +88,17 @@ class LatentStore:
             widths.append(Width(store, start, tuple(ranges)))
         self.widths = tuple(widths)
         owned = np.asarray(owners)[None, None] == np.arange(len(heads))[:, None, None]
-        self._owned = mx.array(owned)
+        self._own_steps = mx.array(owned).astype(mx.float16) * steps.T
 
     def forget(self) -> None:
         """As it was before ``learn``."""
         self.heads, self.widths = (), ()
-        self.directions = self.steps = self.mean = self._owned = None
+        self.directions = self.mean = self._own_steps = None
+
+    @property
+    def steps(self) -> mx.array | None:
+        """What a direction's whole numbers are multiplied with, float16, [N, 1]."""
+        return None if self._own_steps is None else self._own_steps.sum(axis=0).T
 
     def _basis(self, dtype: mx.Dtype) -> mx.array:
         """The stored directions as they are used, [N, D]."""
@@ -107,11 +108,9 @@ class LatentStore:
 
     def project(self, rows: mx.array) -> mx.array:
         """Products of rows or queries [H, R, D] with their own head's directions, [H, R, N]; 0 elsewhere."""
-        if self._owned is None:
+        if self.directions is None or self._own_steps is None:
             raise ValueError("The store has no basis yet.")
-        with beside():
-            basis = self._basis(rows.dtype)
-        return mx.where(self._owned, rows @ basis.T, 0)
+        return (rows @ self.directions.astype(rows.dtype).T) * self._own_steps.astype(rows.dtype)
 
     def append(self, rows: mx.array) -> mx.array:
         """Encode rows [H, S, D], whole groups; gives each head's share of energy outside its basis, [H]."""
@@ -161,7 +160,12 @@ class LatentStore:
 
         None where there are too many of them or mlx's kernels can't read the latents.
         """
-        if queries > _FEW or self.mean is None or not self.widths or self.widths[0].store.codes is None:
+        if (
+            queries > FEW_QUERIES
+            or self.mean is None
+            or not self.widths
+            or self.widths[0].store.codes is None
+        ):
             return None
         on_kernels = self.group in KERNEL_GROUPS and all(w.store.bits in KERNEL_BITS for w in self.widths)
         return LatentReader(self) if on_cpu() or on_kernels else None
@@ -173,13 +177,13 @@ class LatentStore:
 
     def arrays(self) -> list[mx.array]:
         """Every array held."""
-        frozen = (self.directions, self.steps, self.mean, self._owned)
+        frozen = (self.directions, self.mean, self._own_steps)
         codes = [array for width in self.widths for array in width.store.arrays()]
         return [array for array in frozen if array is not None] + codes
 
     def byte_count(self, rows: int) -> ByteCount:
         """Bytes at so many rows (closed form)."""
-        frozen = (self.directions, self.steps, self.mean, self._owned)
+        frozen = (self.directions, self.mean, self._own_steps)
         count = ByteCount(side=sum(array.nbytes for array in frozen if array is not None))
         for width in self.widths:
             coded = rows // self.group * width.heads[-1].stop
@@ -248,48 +252,62 @@ class LatentReader:
         self.store = store
 
     def scores(self, queries: mx.array) -> mx.array:
-        """Products of queries [B, H, R, D] with the rows, [B, H, R, n]."""
+        """See Reader."""
         batch, heads, rows, dim = queries.shape
-        queries = queries.reshape(batch * heads, rows, dim)
         # Every head's queries stand under one another, 0 where a channel is another head's: so one product
         # serves all heads, whatever number of channels each has.
-        flat = self.store.project(queries).reshape(batch * heads * rows, -1)
-        of_width = self._on_lanes if on_cpu() else self._by_kernel
-        found = reduce(
-            mx.add, [of_width(flat[:, width.channels], width.store) for width in self.store.widths]
-        )
+        flat = self.store.project(queries.reshape(batch * heads, rows, dim))
+        flat = flat.reshape(batch * heads * rows, -1)
+        found = self._on_lanes(flat) if on_cpu() else self._by_kernel(flat)
+        return found.reshape(batch, heads, rows, -1)
+
+    def shared(self, queries: mx.array) -> mx.array | None:
+        """See Reader."""
         if self.store.mean is None:
             raise ValueError("The store is empty.")
-        # [groups, rows, group] -> [B, H, R, n]
-        found = found.swapaxes(0, 1).reshape(batch, heads, rows, -1)
-        on_mean = queries @ self.store.mean.astype(queries.dtype)[..., None]  # [H, R, 1]
-        return found + on_mean.reshape(batch, heads, rows, 1)
+        mean = self.store.mean.astype(queries.dtype).reshape(*queries.shape[:2], -1, 1)
+        return queries @ mean
 
     def weighted(self, weights: mx.array) -> mx.array:
-        """Sums of the rows under weights [B, H, R, n], [B, H, R, D]; keys are not asked for them."""
+        """See Reader; keys are not asked for it."""
         return weights @ mx.unflatten(self.store.decoded(weights.dtype), 0, (weights.shape[0], -1))
 
-    def _by_kernel(self, queries: mx.array, store: CodeStore) -> mx.array:
-        """Products of projected queries [Q, N] with the latents of one width, [groups, Q, group]."""
-        codes, lo, scale = self._held(store, queries)
-        lo, scale = (part.swapaxes(-1, -2) for part in (lo, scale))
-        return mx.quantized_matmul(
-            queries[None], codes.view(mx.uint32), scale, lo, transpose=False, group_size=self.store.group,
-            bits=store.bits,
-        )  # fmt: skip
+    def _by_kernel(self, queries: mx.array) -> mx.array:
+        """Products of projected queries [Q, N] with the latents, [Q, groups, group]."""
+        found = []
+        for width in self.store.widths:
+            codes, windows = self._codes(width), width.store.windows(queries.dtype)
+            lo, scale = windows.reshape(2, -1, codes.shape[1], 1)
+            found.append(
+                mx.quantized_matmul(
+                    queries[None, :, width.channels], codes.view(mx.uint32), scale, lo, transpose=False,
+                    group_size=self.store.group, bits=width.store.bits,
+                )
+            )  # fmt: skip
+        return reduce(mx.add, found).swapaxes(0, 1)
 
-    def _on_lanes(self, queries: mx.array, store: CodeStore) -> mx.array:
+    def _on_lanes(self, queries: mx.array) -> mx.array:
         """As ``_by_kernel``, by plain products."""
-        each = lanes(store.bits, self.store.group)
         with beside():
-            codes, lo, scale = self._held(store, queries)
-            numbers = each.numbers(codes)  # [groups, N, P]
-        of_codes = each.codes((queries * scale) @ numbers)  # [groups, Q, group]
-        return of_codes + (lo @ queries.T).swapaxes(-1, -2)
+            numbers = [self._lanes(width).numbers(self._codes(width)) for width in self.store.widths]
+            windows = [
+                width.store.windows(mx.float32).reshape(2, -1, 1, codes.shape[1])
+                for width, codes in zip(self.store.widths, numbers, strict=True)
+            ]
+            lo, scale = mx.split(mx.concatenate(windows, axis=-1), 2)  # [1, groups, 1, N]
+        groups, channels = lo.shape[1], lo.shape[3]
+        scaled = queries * scale.reshape(groups, 1, channels)
+        found = (queries @ lo.reshape(groups, channels).T)[..., None]
+        for width, of_width in zip(self.store.widths, numbers, strict=True):
+            found = found + self._lanes(width).codes(scaled[..., width.channels] @ of_width)
+        return found
 
-    def _held(self, store: CodeStore, queries: mx.array) -> tuple[mx.array, mx.array, mx.array]:
-        """Codes [groups, N, bytes] and windows [groups, 1, N] of one width."""
-        channels = queries.shape[1]
-        codes, window = store.held(queries.dtype)
-        lo, scale = (part.reshape(-1, 1, channels) for part in window)
-        return codes.reshape(-1, channels, codes.shape[-1]), lo, scale
+    def _lanes(self, width: Width) -> Lanes:
+        return lanes(width.store.bits, self.store.group)
+
+    def _codes(self, width: Width) -> mx.array:
+        """Codes of one width, uint8 [groups, N, bytes]."""
+        codes = width.store.codes
+        if codes is None:
+            raise ValueError("The store is empty.")
+        return codes.reshape(-1, width.heads[-1].stop, codes.shape[-1])

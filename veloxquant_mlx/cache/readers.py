@@ -1,15 +1,16 @@
 """Attention straight on packed codes: by mlx's quantized kernels, or by plain products on a CPU."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import mlx.core as mx
 
-from ..quantizers.packing import Lanes
-from ..quantizers.skvq import Window
+from ..quantizers.packing import Lanes, lanes
+from ..quantizers.skvq import Window, rotation
 
-_FEW = 48
+FEW_QUERIES = 48
 """Query rows up to which it costs less to apply windows to the products than to the rows themselves."""
 _SMALL_PRODUCT = 1_000_000
 """Multiplications up to which OpenBLAS has a kernel without packing, twice as fast for a few query rows."""
@@ -22,6 +23,12 @@ def on_cpu() -> bool:
     return bool(mx.default_device() == mx.cpu)
 
 
+_SHRUNK = 2.0**112
+"""What undoes the bits of a float16 standing where a float32 has them."""
+_PLACES_OF_HALF = 0x8FFFE000 - (1 << 32)
+"""Sign, exponent and mantissa of a float16 in a float32, as a signed number."""
+
+
 @lru_cache(maxsize=1)
 def _second_stream() -> mx.ThreadLocalStream:
     return mx.new_thread_local_stream(mx.cpu)
@@ -32,11 +39,27 @@ def beside() -> AbstractContextManager[object]:
     return mx.stream(_second_stream()) if on_cpu() else nullcontext()
 
 
+class CodeSpace(NamedTuple):
+    """Where codes stand: in rotated or reordered channels, centred on a mean."""
+
+    into: Callable[[mx.array], mx.array]
+    """Rows or queries [B, H, R, D] into the space of the codes; linear."""
+    out: Callable[[mx.array], mx.array]
+    """Undoes ``into``."""
+    rotated: bool = False
+    """True where ``into`` is the rotation of ``quantizers.skvq``."""
+    mean: mx.array | None = None
+    """Added to every row, in code space, [1, H, 1, D]."""
+
+
 class Reader(Protocol):
-    """Attention straight on a store of rows; queries, sums and rows in the space of its codes."""
+    """Attention straight on a store of rows; queries, sums and rows as the model has them."""
 
     def scores(self, queries: mx.array) -> mx.array:
-        """Products of queries [B, H, R, D] with the rows, [B, H, R, n]."""
+        """Products of queries [B, H, R, D] with the rows less what ``shared`` gives, [B, H, R, n]."""
+
+    def shared(self, queries: mx.array) -> mx.array | None:
+        """What a query's products with all rows have in common, [B, H, R, 1]; None is nothing."""
 
     def weighted(self, weights: mx.array) -> mx.array:
         """Sums of the rows under weights [B, H, R, n], [B, H, R, D]."""
@@ -46,15 +69,50 @@ class RowReader(NamedTuple):
     """Decoded rows, for stores that nothing reads as they lie."""
 
     rows: mx.array
-    """[B, H, n, D]."""
+    """In code space, mean added, [B, H, n, D]."""
+    space: CodeSpace
 
     def scores(self, queries: mx.array) -> mx.array:
         """See Reader."""
-        return queries @ self.rows.swapaxes(-1, -2)
+        return self.space.into(queries) @ self.rows.swapaxes(-1, -2)
+
+    def shared(self, queries: mx.array) -> mx.array | None:
+        """See Reader."""
+        return None
 
     def weighted(self, weights: mx.array) -> mx.array:
         """See Reader."""
-        return weights @ self.rows
+        return self.space.out(weights @ self.rows)
+
+
+class HalfReader(NamedTuple):
+    """Rows in float16, multiplied in float32 by shifting their bits into place.
+
+    A float16 is sign, 5 bits of exponent and 10 of mantissa; in the places where a float32 has its own it
+    is the same number times ``2 ** -112``. A CPU without the instruction for it converts half as fast.
+    """
+
+    rows: mx.array
+    """float16, [B, H, n, D]."""
+
+    def scores(self, queries: mx.array) -> mx.array:
+        """See Reader."""
+        return queries @ (self._shrunk() * _SHRUNK).swapaxes(-1, -2)
+
+    def shared(self, queries: mx.array) -> mx.array | None:
+        """See Reader."""
+        return None
+
+    def weighted(self, weights: mx.array) -> mx.array:
+        """See Reader; weights of at most 1."""
+        with beside():
+            shrunk = self._shrunk()
+        return summed_in_parts(weights * _SHRUNK, shrunk)
+
+    def _shrunk(self) -> mx.array:
+        """The rows times ``2 ** -112``, float32."""
+        signed = mx.view(self.rows, mx.int16).astype(mx.int32)
+        return mx.view((signed << 13) & _PLACES_OF_HALF, mx.float32)
 
 
 class KernelReader(NamedTuple):
@@ -66,18 +124,19 @@ class KernelReader(NamedTuple):
     """[B, H, n, G]."""
     group: int
     bits: int
-    mean: mx.array | None
-    """Added to every row, in code space, [1, H, 1, D]."""
+    space: CodeSpace
 
     def scores(self, queries: mx.array) -> mx.array:
         """See Reader."""
-        products = self._product(queries, transpose=True)
-        return products if self.mean is None else products + (queries * self.mean).sum(axis=-1, keepdims=True)
+        return self._product(self.space.into(queries), transpose=True)
+
+    def shared(self, queries: mx.array) -> mx.array | None:
+        """See Reader."""
+        return _on_mean(queries, self.space)
 
     def weighted(self, weights: mx.array) -> mx.array:
         """See Reader."""
-        rows = self._product(weights, transpose=False)
-        return rows if self.mean is None else rows + weights.sum(axis=-1, keepdims=True) * self.mean
+        return self.space.out(_with_mean(self._product(weights, transpose=False), weights, self.space))
 
     def _product(self, left: mx.array, *, transpose: bool) -> mx.array:
         lo, scale = self.window
@@ -97,60 +156,67 @@ class LaneReader(NamedTuple):
 
     codes: mx.array
     """uint8, [B, H, n, bytes]."""
-    window: Window
-    """[B, H, n, G]."""
-    lanes: Lanes
-    """Of one group."""
-    mean: mx.array | None
-    """Added to every row, in code space, [1, H, 1, D]."""
+    windows: mx.array
+    """lo and scale, float32, [2, B, H, n, G]."""
+    bits: int
+    group: int
+    space: CodeSpace
 
     def scores(self, queries: mx.array) -> mx.array:
         """See Reader."""
-        in_lanes = self._joined(self._by_group(queries) @ self.lanes.matrix)
-        if self._few(queries):
-            with beside():
-                numbers, (lo, scale) = self._numbers(), self._across()
-                columns, rows = self._shared(lo)
-            # BLAS takes less than half the time with the few columns on the right.
-            products = in_parts(numbers, mx.contiguous(in_lanes.swapaxes(-1, -2)))
-            return mx.addmm(products.swapaxes(-1, -2) * scale, queries @ columns, rows)
-        found = in_lanes @ self._rows().swapaxes(-1, -2)
-        return found if self.mean is None else found + queries @ self.mean.swapaxes(-1, -2)
+        if not self._few(queries):
+            in_lanes = self._joined(self._by_group(self.space.into(queries)) @ self._lanes.matrix)
+            return in_lanes @ self._rows().swapaxes(-1, -2)
+        with beside():
+            numbers, (lo, scale) = self._numbers(), self._across()
+        turned = queries if self.space.rotated else self.space.into(queries)
+        asked = self._of_rows().into @ turned.swapaxes(-1, -2)  # [B, H, P + 1, R]
+        # BLAS takes less than half the time with the few columns on the right.
+        products = in_parts(numbers, asked[..., :-1, :])
+        return mx.addmm(products.swapaxes(-1, -2) * scale, asked[..., -1:, :].swapaxes(-1, -2), lo)
+
+    def shared(self, queries: mx.array) -> mx.array | None:
+        """See Reader."""
+        return _on_mean(queries, self.space)
 
     def weighted(self, weights: mx.array) -> mx.array:
         """See Reader."""
-        back = self.lanes.matrix.T
-        if self._few(weights):
-            with beside():
-                planes, (lo, scale) = self.lanes.planes(self.codes), self._across()
-            # Summed by mlx: BLAS's product of two vectors depends in its last bit on where they lie.
-            shift = (weights * lo).sum(axis=-1, keepdims=True)
-            by_lane = summed_in_parts(mx.expand_dims(weights * scale, 2), planes)  # [B, H, L, R, bytes]
-            found = mx.addmm(shift, mx.flatten(by_lane.swapaxes(2, 3), 3), back)
-        else:
-            found = self._joined(self._by_group(weights @ self._rows()) @ back)
-        return found if self.mean is None else found + weights.sum(axis=-1, keepdims=True) * self.mean
+        if not self._few(weights):
+            found = self._joined(self._by_group(weights @ self._rows()) @ self._lanes.matrix.T)
+            return self.space.out(_with_mean(found, weights, self.space))
+        with beside():
+            planes, (lo, scale) = self._lanes.planes(self.codes), self._across()
+        # Summed by mlx: BLAS's product of two vectors depends in its last bit on where they lie.
+        shift = (weights * lo).sum(axis=-1, keepdims=True)
+        by_lane = summed_in_parts(mx.expand_dims(weights * scale, 2), planes)  # [B, H, L, R, bytes]
+        _, ones, out = self._of_rows()
+        found = mx.addmm(shift * ones, mx.flatten(by_lane.swapaxes(2, 3), 3), out)
+        if not self.space.rotated:
+            found = self.space.out(found)
+        if self.space.mean is None:
+            return found
+        return found + weights.sum(axis=-1, keepdims=True) * self.space.out(self.space.mean)
+
+    @property
+    def _lanes(self) -> Lanes:
+        return lanes(self.bits, self.group)
+
+    def _of_rows(self) -> "LanesOfRows":
+        """The lanes as the model's own rows meet them."""
+        return lanes_of_rows(self.bits, self.group, self.space.rotated)
 
     def _across(self) -> Window:
         """The windows of rows of one group, [B, H, 1, n]."""
-        lo, scale = self.window
-        return Window(lo.swapaxes(-1, -2), scale.swapaxes(-1, -2))
-
-    def _shared(self, lo: mx.array) -> tuple[mx.array, mx.array]:
-        """What all channels of a row have in common, lo [B, H, 1, n] and the mean, as columns
-        [1, H, D, 1 or 2] and rows: ``queries @ columns @ rows`` is what it adds to the products."""
-        ones = mx.ones((1, lo.shape[1], self.lanes.matrix.shape[0], 1))
-        if self.mean is None:
-            return ones, lo
-        both = mx.concatenate([ones, self.mean.swapaxes(-1, -2)], axis=-1)
-        return both, mx.concatenate([lo, mx.ones_like(lo)], axis=2)
+        _, batch, heads, rows, _ = self.windows.shape
+        lo, scale = mx.split(self.windows, 2)
+        return Window(lo.reshape(batch, heads, 1, rows), scale.reshape(batch, heads, 1, rows))
 
     def _few(self, left: mx.array) -> bool:
-        return self._groups == 1 and left.shape[2] <= _FEW
+        return self._groups == 1 and left.shape[2] <= FEW_QUERIES
 
     @property
     def _groups(self) -> int:
-        return self.window.lo.shape[-1]
+        return self.windows.shape[-1]
 
     def _by_group(self, rows: mx.array) -> mx.array:
         """Rows with an axis for the groups before the last one, if there are several."""
@@ -162,14 +228,47 @@ class LaneReader(NamedTuple):
 
     def _numbers(self) -> mx.array:
         """The numbers of all groups, [B, H, n, G * P]."""
-        return self._joined(self.lanes.numbers(self._by_group(self.codes)))
+        return self._joined(self._lanes.numbers(self._by_group(self.codes)))
 
     def _rows(self) -> mx.array:
         """The decoded rows in the order of the lanes, without the mean, [B, H, n, G * P]."""
-        lo, scale = self.window
+        lo, scale = (mx.squeeze(part, 0) for part in mx.split(self.windows, 2))
         if self._groups > 1:
             lo, scale = lo[..., None], scale[..., None]
-        return self._joined(self.lanes.numbers(self._by_group(self.codes)) * scale + lo * self.lanes.ones)
+        each = self._lanes
+        return self._joined(each.numbers(self._by_group(self.codes)) * scale + lo * each.ones)
+
+
+class LanesOfRows(NamedTuple):
+    """A row of codes as plain numbers, rotation included: one product with each side of attention."""
+
+    into: mx.array
+    """float32, [P + 1, D]: a query's factors for the numbers, and one for what all codes of a row share."""
+    ones: mx.array
+    """float32, [1, D]: the row all of whose codes are 1."""
+    out: mx.array
+    """float32, [P, D]: what each number adds to a row."""
+
+
+@lru_cache(maxsize=64)
+def lanes_of_rows(bits: int, count: int, rotated: bool) -> LanesOfRows:
+    """The lanes of a row of ``count`` codes, of rotated channels or not; shared and evaluated."""
+    turned = rotation(count) if rotated else mx.eye(count)
+    numbers = (turned @ lanes(bits, count).matrix).T
+    ones = turned.sum(axis=1)[None]
+    found = LanesOfRows(mx.concatenate([numbers, ones]), ones, numbers)
+    mx.eval(*found)
+    return found
+
+
+def _on_mean(queries: mx.array, space: CodeSpace) -> mx.array | None:
+    """Products of queries [B, H, R, D] with the mean of the rows, [B, H, R, 1]."""
+    return None if space.mean is None else queries @ space.out(space.mean).swapaxes(-1, -2)
+
+
+def _with_mean(sums: mx.array, weights: mx.array, space: CodeSpace) -> mx.array:
+    """Sums of rows [B, H, R, D] in code space with the share of the mean."""
+    return sums if space.mean is None else sums + weights.sum(axis=-1, keepdims=True) * space.mean
 
 
 def in_parts(rows: mx.array, columns: mx.array) -> mx.array:

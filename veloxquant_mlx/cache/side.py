@@ -8,7 +8,7 @@ import mlx.core as mx
 from ..quantizers.skvq import to_float16
 from ..telemetry import ByteCount
 from .dump import Dump, taken
-from .readers import Reader, RowReader, beside
+from .readers import CodeSpace, Reader, RowReader, beside
 
 _Change = Callable[[mx.array], mx.array]
 
@@ -250,7 +250,8 @@ class Side:
         Here, on its rows decoded for the call.
         """
         with beside():
-            return RowReader(self._decoded(dtype, lambda coded: coded))
+            rows = self._decoded(dtype, lambda coded: coded)
+        return RowReader(rows, CodeSpace(self.into_code_space, self.out_of_code_space))
 
     def store_bytes(self) -> ByteCount:
         """Bytes of codes, parameters and side data (counted)."""

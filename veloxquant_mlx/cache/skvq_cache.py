@@ -8,12 +8,12 @@ import mlx.core as mx
 
 from ..config import Gauge, KVCacheConfig, SlotShape, param
 from ..errors import QuantizerConfigError
-from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard, to_float16
+from ..quantizers.skvq import channel_order, clip_grid, find_windows, hadamard, rotation, to_float16
 from ..telemetry import ByteCount
 from .base import CompressedKVCache, flush_frontier
 from .codes import CodeStore
 from .dump import Dump, taken
-from .readers import Reader, beside
+from .readers import CodeSpace, Reader
 from .shared_params import context_limit, defer_flush, param_bits, recent_rows
 from .side import Side
 
@@ -254,9 +254,9 @@ class SKVQSide(Side):
 
     def reader(self, dtype: mx.Dtype, queries: int) -> Reader:
         """A reader of the codes, or of decoded rows where nothing else takes the codes' layout."""
-        with beside():
-            mean = None if self.mean is None else self.mean.astype(dtype)[None, :, None]
-        return self.store.reader(dtype, queries, mean) or super().reader(dtype, queries)
+        mean = None if self.mean is None else self.mean.astype(dtype)[None, :, None]
+        space = CodeSpace(self.into_code_space, self.out_of_code_space, self.rotates, mean)
+        return self.store.reader(dtype, queries, space) or super().reader(dtype, queries)
 
     def store_bytes(self) -> ByteCount:
         """Codes, parameters and side data (counted)."""
@@ -269,22 +269,6 @@ class SKVQSide(Side):
     def store_arrays(self) -> list[mx.array]:
         """Codes, windows, order and mean as far as they exist."""
         return self.store.arrays() + [array for array in (self.order, self.mean) if array is not None]
-
-
-_rotations: dict[int, mx.array] = {}
-
-
-def rotation(size: int) -> mx.array:
-    """The shared Hadamard matrix, float32 [size, size]; raises QuantizerConfigError where none exists."""
-    if size not in _rotations:
-        matrix = hadamard(size)
-        if matrix is None:
-            raise QuantizerConfigError(
-                "skvq_rotate", f"skvq_rotate cannot rotate heads of {size} channels; switch it off."
-            )
-        mx.eval(matrix)
-        _rotations[size] = matrix
-    return _rotations[size]
 
 
 class SKVQKVCache(CompressedKVCache):

@@ -208,7 +208,7 @@ class SVDqConfig(KVCacheConfig):
         return exact + ByteCount(
             codes=coded * sum(bits) // 8,
             parameters=coded // self.svdq_group_size * stored * 2 * self.svdq_param_bits // 8,
-            side=heads * (stored * (dim + 2) + dim * 2 + heads * stored),
+            side=heads * (stored * dim + dim * 2 + heads * stored * 2),
         )
 
     def _expected_bits(self, dim: int) -> tuple[int, ...]:

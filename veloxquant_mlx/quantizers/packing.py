@@ -6,6 +6,7 @@ their width from 1 to 8. Seen as uint32 words the stream is the layout of ``mx.q
 """
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -73,6 +74,8 @@ class Lanes(NamedTuple):
     """float32, [codes, L * bytes]."""
     ones: mx.array
     """Numbers of which every code is 1, float32 [L * bytes]: ``matrix @ ones`` is 1."""
+    wide_masks: Mapping[int, mx.array]
+    """The masks of so many rows one after another, uint8 [L, 1, rows * bytes]."""
     units: mx.array | None
     """What the numbers of each lane are multiplied with, float32 [L, 1], where bytes hold whole codes and a
     row whole bytes."""
@@ -86,19 +89,18 @@ class Lanes(NamedTuple):
 
         Several rows meet the masks at once, which takes a CPU half the time that single ones do.
         """
-        rows, width = stream.shape[-2:]
+        *lead, rows, width = stream.shape
         several = math.gcd(rows, _ROWS_AT_ONCE)
-        wide = mx.unflatten(mx.flatten(stream, -2), -1, (1, -1, several * width))
-        masked = wide & mx.tile(self.masks, (1, several))[:, None]
-        return mx.unflatten(mx.flatten(masked, -2), -1, (rows, width)).astype(mx.float32)
+        masked = stream.reshape(*lead, 1, rows // several, several * width) & self.wide_masks[several]
+        return masked.reshape(*lead, len(self.masks), rows, width).astype(mx.float32)
 
     def codes(self, sums: mx.array) -> mx.array:
-        """Sums over numbers [..., L * bytes] as sums over codes, [..., codes]."""
+        """Sums over numbers [groups, Q, L * bytes] as sums over codes, [Q, groups, codes]."""
         if self.units is None:
-            return sums @ self.matrix.T
+            return (sums @ self.matrix.T).swapaxes(0, 1)
         # Every code lies in one byte: a change of order takes a quarter of the product's time.
         by_lane = mx.unflatten(sums, -1, self.masks.shape) * self.units
-        return mx.flatten(by_lane.swapaxes(-1, -2), -2)
+        return mx.flatten(by_lane.transpose(1, 0, 3, 2), -2)
 
 
 @lru_cache(maxsize=64)
@@ -125,6 +127,9 @@ def lanes(bits: int, count: int) -> Lanes:
                 ones[lane, byte] = 1 / weight
     whole = 8 % bits == 0 and count * bits % 8 == 0
     units = mx.array(2.0 ** -np.arange(0, 8, bits, dtype=np.float32)[:, None]) if whole else None
-    found = Lanes(mx.array(masks), mx.array(matrix.reshape(count, -1)), mx.array(ones.reshape(-1)), units)
-    mx.eval(*(array for array in found if array is not None))
+    wide = {rows: mx.array(np.tile(masks, rows)[:, None]) for rows in (1, 2, 4, _ROWS_AT_ONCE)}
+    found = Lanes(
+        mx.array(masks), mx.array(matrix.reshape(count, -1)), mx.array(ones.reshape(-1)), wide, units
+    )
+    mx.eval(found.masks, found.matrix, found.ones, *wide.values(), *([] if units is None else [units]))
     return found

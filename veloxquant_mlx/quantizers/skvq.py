@@ -8,9 +8,12 @@ A code ``q`` stands for ``lo + scale * q``. The order of work keeps that true to
 window, round it to what will be stored, and only then choose the codes.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import mlx.core as mx
+
+from ..errors import QuantizerConfigError
 
 FLOAT16_MAX = 65504.0
 
@@ -174,3 +177,15 @@ def hadamard(size: int) -> mx.array | None:
     if odd not in (1, 3, 5, 7) or (odd > 1 and size % (4 * odd)):
         return None
     return mx.hadamard_transform(mx.eye(size), scale=size**-0.5)
+
+
+@lru_cache(maxsize=16)
+def rotation(size: int) -> mx.array:
+    """The shared Hadamard matrix, float32 [size, size]; raises QuantizerConfigError where none exists."""
+    matrix = hadamard(size)
+    if matrix is None:
+        raise QuantizerConfigError(
+            "skvq_rotate", f"skvq_rotate cannot rotate heads of {size} channels; switch it off."
+        )
+    mx.eval(matrix)
+    return matrix

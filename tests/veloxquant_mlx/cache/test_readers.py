@@ -1,4 +1,4 @@
-"""Products in parts that are small for BLAS are the whole products."""
+"""Products in parts that are small for BLAS are the whole products; shifted halves are the numbers."""
 
 from collections.abc import Iterator
 
@@ -32,3 +32,13 @@ def test_they_agree(rows: int) -> None:
 )
 def test_parts_are_equal_and_never_tiny(rows: int, parts: int) -> None:
     assert readers._parts(rows, 72) == parts
+
+
+def test_halves_multiply_as_the_numbers_they_are() -> None:
+    values = mx.random.normal((1, 2, 300, 64), key=mx.random.key(4)).astype(mx.float16)
+    values[0, 0, 0, :6] = mx.array([65504.0, -65504.0, 0.0, -0.0, 6e-8, -6.1e-5], mx.float16)
+    weights = mx.random.uniform(shape=(1, 2, 3, 300), key=mx.random.key(5))
+    halves, exact = readers.HalfReader(values), values.astype(mx.float32)
+    assert mx.array_equal(halves._shrunk() * 2.0**112, exact).item()
+    assert mx.allclose(halves.weighted(weights), weights @ exact, rtol=1e-5, atol=1e-3).item()
+    assert mx.allclose(halves.scores(exact[:, :, :3]), exact[:, :, :3] @ exact.swapaxes(-1, -2)).item()

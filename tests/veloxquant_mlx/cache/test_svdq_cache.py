@@ -327,7 +327,7 @@ def test_key_bytes_are_codes_parameters_and_the_basis() -> None:
     cache = feed(svdq(svdq_rank=8, svdq_bit_schedule=(4, 2)), *rows(64, heads=1), [64])
     codes = 64 * (4 * 4 + 4 * 2) // 8
     parameters = 2 * 8 * 4
-    basis = 8 * (64 + 2) + 64 * 2 + 8
+    basis = 8 * 64 + 64 * 2 + 8 * 2
     assert cache.compressed_key_bytes == codes + parameters + basis
     assert cache.fp16_key_bytes == 64 * 64 * 2
 
