@@ -13,6 +13,7 @@ import pytest
 from veloxquant_mlx import openblas
 
 ROOT = Path(__file__).resolve().parents[2]
+OURS = (openblas.SWITCH, openblas.WAIT, "LD_PRELOAD")
 
 SCRIPT = """
 import ctypes, json, os, sys
