@@ -1,13 +1,15 @@
 """The rotary embedding of each slot, found in the model, for methods that foresee where keys will lie."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 
-Rotary = Callable[[mx.array, int], mx.array]
-"""Rows [B, H, S, D] that begin at an offset -> the same rows turned to their positions."""
+Rotary = Callable[[mx.array, int | mx.array], mx.array]
+"""Rows [B, H, S, D] and the offset they begin at -> the same rows turned to their positions. Many embeddings
+take an offset for each batch row, too."""
 
 _GOLDEN = 0.6180339887498949
 """Multiples of it fill an interval evenly and in step with no rotation's period."""
@@ -38,11 +40,24 @@ def turns(rotary: Rotary, dim: int, ahead: int, count: int) -> mx.array | None:
     A row ``k`` lies at ``k @ turn`` so many positions later. None when the embedding does not take keys of
     ``dim`` channels, or does more than turn them.
     """
-    unit = mx.eye(dim).reshape(1, dim, 1, dim)
+    positions = [int(ahead * (index * _GOLDEN % 1)) for index in range(count)]
     try:
-        turned = [rotary(unit, int(ahead * (index * _GOLDEN % 1))) for index in range(count)]
-        found = mx.concatenate(turned).reshape(count, dim, dim)
+        found = _turned_to(rotary, dim, positions)
         is_rotation = mx.allclose(found @ found.swapaxes(-1, -2), mx.eye(dim), atol=1e-3).item()
     except (TypeError, ValueError, RuntimeError):
         return None
     return found if is_rotation else None
+
+
+def _turned_to(rotary: Rotary, dim: int, positions: list[int]) -> mx.array:
+    """The unit rows turned to each of some positions, [n, D, D]."""
+    unit = mx.eye(dim).reshape(1, dim, 1, dim)
+    *others, last = positions
+    # By itself, as every embedding takes it; it proves the others where it takes all positions at once.
+    alone = rotary(unit, last).reshape(1, dim, dim)
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        units = mx.broadcast_to(unit, (len(positions), *unit.shape[1:]))
+        found = rotary(units, mx.array(positions)).reshape(-1, dim, dim)
+        if mx.allclose(found[-1:], alone, atol=1e-5).item():
+            return found
+    return mx.concatenate([*(rotary(unit, position).reshape(1, dim, dim) for position in others), alone])

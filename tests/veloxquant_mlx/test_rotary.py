@@ -1,6 +1,7 @@
 """The rotary embedding behind a slot, and the rotations it makes."""
 
 import copy
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -29,13 +30,31 @@ def test_a_key_turned_ahead_lies_where_the_model_would_have_put_it(family: str) 
 def test_positions_are_spread_over_the_whole_way() -> None:
     asked: list[int] = []
 
-    def rotary(rows: mx.array, offset: int) -> mx.array:
-        asked.append(offset)
+    def rotary(rows: mx.array, offset: int | mx.array) -> mx.array:
+        asked.extend(mx.array(offset).reshape(-1).tolist())  # type: ignore[arg-type]
         return rows
 
     assert turns(rotary, 8, 1000, 24) is not None
     for start in range(0, 1000, 100):
         assert any(start <= offset < start + 100 for offset in asked)
+
+
+def _one_offset(rows: mx.array, offset: int | mx.array, rope: nn.RoPE) -> mx.array:
+    return rope(rows, offset=int(offset))  # type: ignore[arg-type]
+
+
+def _the_first_offset(rows: mx.array, offset: int | mx.array, rope: nn.RoPE) -> mx.array:
+    return rope(rows, offset=offset if isinstance(offset, int) else offset[0])
+
+
+@pytest.mark.parametrize("narrow", [_one_offset, _the_first_offset])
+def test_an_embedding_that_takes_one_offset_at_a_time_is_asked_for_each(narrow: Any) -> None:
+    rope = nn.RoPE(32)
+    every = turns(lambda rows, offset: rope(rows, offset=offset), 32, 100, 5)
+    each = turns(lambda rows, offset: narrow(rows, offset, rope), 32, 100, 5)
+    assert every is not None
+    assert each is not None
+    assert mx.allclose(every, each, atol=1e-5).item()
 
 
 def test_without_a_layer_for_each_slot_nobody_can_tell() -> None:
