@@ -13,7 +13,7 @@ from studio.ui.applying import Standing
 from studio.ui.cache_page import CachePage
 from studio.ui.form import MethodForm
 from studio.ui.preset_actions import PresetActions
-from studio.ui.preset_box import title_of
+from studio.ui.preset_box import CUSTOM, title_of
 from studio.ui.setting_changes import SettingChange
 from studio.ui.standing_row import Shown
 from veloxquant_mlx.config import DEFAULT_METHOD, KVCacheConfig, SlotShape
@@ -128,7 +128,9 @@ class CachePanel(QFrame):
 
     def title(self, config: KVCacheConfig) -> str:
         """Method and preset in words."""
-        return f"{config.label} {title_of(config, self.presets.of(config.method))}"
+        name = title_of(config, self.presets.of(config.method))
+        bare = name == CUSTOM and config == type(config)()
+        return config.label if bare else f"{config.label} {name}"
 
     def set_standing(self, standing: Standing) -> None:
         """What the engine uses, was told, and will be told."""

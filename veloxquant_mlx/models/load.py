@@ -84,6 +84,8 @@ def fingerprint(folder: Path) -> str:
 
 
 def _load(info: ModelInfo, report: Progress, anyway: bool) -> LoadedModel:
+    import mlx.core as mx
+
     report(None, "Getting mlx-lm ready")
     library = _offline_library()
     report(None, f"Reading {info.name}")
@@ -94,6 +96,8 @@ def _load(info: ModelInfo, report: Progress, anyway: bool) -> LoadedModel:
         raise ModelError(
             f"{info.name} can't be loaded ({_reason(error)}): download it again or choose another."
         ) from error
+    # Layers draw first weights that nobody computes: the chain of draws would grow with every model.
+    mx.eval(list(mx.random.state))
     tokenizer = _load_tokenizer(library, info, config)
     chosen = policy.choose(model, info.parameters or 0, info.size_bytes, anyway=anyway)
     model = policy.apply(model, chosen)

@@ -325,3 +325,8 @@ def test_a_control_stops_where_the_loaded_model_s_heads_do(panel: CachePanel) ->
     panel.set_model(None, None)
     sinks.slider.setValue(128)
     assert panel.config() == FakeConfig(fake_window=256, fake_sinks=128)
+
+
+def test_a_method_without_presets_goes_by_its_own_name(panel: CachePanel) -> None:
+    assert panel.title(KVCacheConfig("plain")) == KVCacheConfig("plain").label
+    assert panel.title(FakeConfig(fake_bits=3)) == f"{FakeConfig.label} {CUSTOM}"

@@ -1,5 +1,6 @@
 """Loading: what computes, what is refused, what is given back."""
 
+import io
 import json
 import subprocess
 import sys
@@ -32,6 +33,24 @@ def test_loaded_model_computes_what_was_saved(tmp_path: Path) -> None:
     assert mx.allclose(loaded.model(tokens), tiny_model()(tokens), rtol=1e-4, atol=1e-5).item()
     assert loaded.context == 4096
     assert loaded.config["model_type"] == "llama"
+
+
+def test_loading_leaves_no_draws_of_random_numbers_behind(tmp_path: Path) -> None:
+    """Whose chain would grow with every model that is loaded."""
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    def chain() -> int:
+        told = io.StringIO()
+        mx.export_to_dot(told, mx.random.state[0])
+        return len(told.getvalue())
+
+    mx.eval(list(mx.random.state))
+    short = chain()
+    nn.Linear(4, 4)
+    assert chain() > short
+    load_model(tiny_folder(tmp_path / "m"))
+    assert chain() == short
 
 
 @cpu_only
