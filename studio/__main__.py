@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _print_report(paths: list[Path]) -> int:
-    """For ``veloxquant report --pdf``: no window, no engine."""
+    """For ``veloxquant report --pdf`` and ``--charts``: no window, no engine."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     from PySide6.QtGui import QGuiApplication
 
@@ -88,7 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--print-report", nargs="+", type=Path, metavar="FILE",
-        help="write the last file as PDF from the report, or the two to compare, before it, and exit",
+        help="write the last file as PDF from the report, or the two to compare, before it, or the charts as "
+        "PNG into the last folder, and exit",
     )  # fmt: skip
     parser.add_argument(
         "--first-window", action="store_true", help="open the window, print the seconds it took, and exit"

@@ -1,6 +1,7 @@
 """What the commands share: their arguments, the folder behind ``--model``, the progress bar."""
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 from . import paths
 from .config import DEFAULT_METHOD
 from .declared import Field
-from .errors import QuantizerConfigError
+from .errors import ModelError, QuantizerConfigError
 from .progress import Progress, silent
 from .sampling import Sampling
 
@@ -21,16 +22,17 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--model",
         default="starter",
         metavar="M",
-        help="a model folder, the OWNER/NAME of a downloaded one, or 'starter' (fetched once)",
+        help="a model folder, the OWNER/NAME of one found on this machine, or 'starter' (fetched once)",
     )
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
     """``--method``, ``--preset`` and ``--set`` for a command that takes one cache."""
     parser.add_argument(
-        "--method", default=DEFAULT_METHOD, metavar="NAME", help="see 'veloxquant methods' (skvq)"
-    )
-    parser.add_argument("--preset", metavar="NAME", help="start from a preset instead of the defaults")
+        "--method", default=DEFAULT_METHOD, metavar="NAME[:PRESET][,FIELD=VALUE...]",
+        help="see 'veloxquant methods' (skvq)",
+    )  # fmt: skip
+    parser.add_argument("--preset", metavar="NAME", help="the preset, where --method names none")
     parser.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", help="set one parameter; may be repeated"
     )
@@ -91,14 +93,35 @@ def _checked(spec: Field) -> Callable[[str], Any]:
 
 
 def resolve_model(name: str, progress: Progress) -> Path:
-    """The folder a ``--model`` argument names; fetches the starter model when it is asked for."""
+    """The folder a ``--model`` argument names; fetches the starter model when it is asked for.
+
+    A name as ``veloxquant models`` lists it stands for that model. Raises ModelError for an OWNER/NAME that
+    is not on this machine.
+    """
     if name == "starter":
         from .models.starter import starter_model
 
         return starter_model(progress)
     path = Path(name).expanduser()
+    if path.exists() or path.is_absolute():
+        return path
     own = paths.models_dir() / path
-    return own if not path.exists() and own.is_dir() else path
+    return own if own.is_dir() else _found(name) or path
+
+
+def _found(name: str) -> Path | None:
+    """The model that goes by this name on this machine. Raises ModelError for an OWNER/NAME none has."""
+    from .models.find import find_models
+
+    for model in find_models():
+        if model.name == name:
+            return model.path
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise ModelError(
+            f"There is no model {name} on this machine: 'veloxquant models' lists those that are here, and "
+            f"'veloxquant download {name}' fetches one from the Hub."
+        )
+    return None
 
 
 @contextmanager

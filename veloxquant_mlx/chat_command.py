@@ -17,7 +17,7 @@ from .arguments import (
 )
 from .config import DEFAULT_METHOD
 from .errors import VeloxQuantError
-from .spelling import read_config
+from .spelling import read_method
 
 if TYPE_CHECKING:
     from .prompt import Turn
@@ -45,7 +45,7 @@ def add_chat(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Answer the prompt and print the reply, the table of slots and the figures."""
-    config = read_config(options.method, options.preset, options.set)
+    config = read_method(options.method, options.preset, options.set)
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
     if not prompt.strip():
         raise VeloxQuantError("The prompt is empty: write something after --prompt.")

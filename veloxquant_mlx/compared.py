@@ -1,9 +1,12 @@
 """What comparing leaves of a token, of a reply and of a slot, as plain numbers: no array, no MLX."""
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +108,12 @@ class SlotFidelity:
 def finite(value: float | None) -> float | None:
     """None instead of NaN and infinity, which JSON has no words for."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def front(points: Iterable[_T], costs: Callable[[_T], tuple[float, float]]) -> list[_T]:
+    """The points that no other beats in both of two costs, by the first of them, rising (Pareto)."""
+    kept: list[_T] = []
+    for point in sorted(points, key=costs):
+        if not kept or costs(point)[1] < costs(kept[-1])[1]:
+            kept.append(point)
+    return kept

@@ -3,13 +3,12 @@
 import argparse
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from .arguments import add_method, count, progress_bar, resolve_model
 from .config import KVCacheConfig, methods
 from .planning import MemoryPlan, PlanRow, plan_record, plan_rows, this_machine
-from .spelling import read_config, spell_method
+from .spelling import read_method, spell_method
 from .tables import table
 
 _UNITS = {"": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -22,7 +21,10 @@ def add_plan(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Predict, without loading it, what a model's weights, cache and running pass take, and "
         "the longest context that fits for every preset.",
     )  # fmt: skip
-    parser.add_argument("model", metavar="MODEL", help="a model folder, a .gguf file or 'starter'")
+    parser.add_argument(
+        "model", metavar="MODEL",
+        help="a model folder, a .gguf file, the OWNER/NAME of a model found on this machine, or 'starter'",
+    )  # fmt: skip
     parser.add_argument(
         "--memory", type=memory, metavar="SIZE",
         help="memory to plan for, as 16GB or 16GiB (this machine's, or Metal's recommended working set)",
@@ -50,10 +52,9 @@ def run(options: argparse.Namespace) -> int:
     """Describe, plan and tell."""
     from .models.describe import describe
 
-    config = read_config(options.method, options.preset, options.set)
+    config = read_method(options.method, options.preset, options.set)
     with progress_bar(options.json) as progress:
-        path = resolve_model(options.model, progress) if options.model == "starter" else Path(options.model)
-        info = describe(path.expanduser())
+        info = describe(resolve_model(options.model, progress))
     machine = this_machine(
         options.memory, metal=None if options.device is None else options.device == "metal"
     )

@@ -31,7 +31,10 @@ def add_report(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--md", type=Path, metavar="FILE", help="Markdown")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="a table, one row per token and slot")
     parser.add_argument("--pdf", type=Path, metavar="FILE", help="pages for a printer, drawn by the studio")
-    parser.add_argument("--charts", type=Path, metavar="FOLDER", help="every chart as an SVG of its own")
+    parser.add_argument(
+        "--charts", type=Path, metavar="FOLDER",
+        help="every chart as an SVG of its own, and as a PNG where the studio is installed, which draws it",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
@@ -45,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.compare is not None and options.csv is not None:
         raise VeloxQuantError("A comparison has no table of tokens: leave --csv or --compare out.")
+    if options.pdf is not None and options.pdf.is_dir():
+        raise VeloxQuantError(f"{options.pdf} is a folder: name a file in it for the PDF.")
     report = read_report(options.report)
     other = None if options.compare is None else read_report(options.compare)
     made = document(report) if other is None else comparison(report, other)
@@ -58,7 +63,10 @@ def run(options: argparse.Namespace) -> int:
             save("The report", path, text().encode("utf-8"))
             written.append(path)
     if options.charts is not None:
-        written += _draw(made, options.charts)
+        written += (drawn := _draw(made, options.charts))
+        if _has_studio():
+            _print(options.report, options.compare, options.charts)
+            written += [path.with_suffix(".png") for path in drawn]
     if options.pdf is not None:
         _print(options.report, options.compare, options.pdf)
         written.append(options.pdf)
@@ -72,22 +80,25 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _draw(made: "Document", folder: Path) -> list[Path]:
-    """Every chart as a file that stands alone, on white."""
-    from .report.ink import standing_alone
-    from .report.render import charts_of
+    """Every chart as a file that stands alone."""
+    from .report.render import chart_files
 
     written = []
-    for number, chart in enumerate(charts_of(made), start=1):
-        stem = "-".join("".join(c if c.isalnum() else " " for c in chart.title.lower()).split())[:60]
-        path = folder / f"{number:02}-{stem}.svg"
-        save("The chart", path, standing_alone(chart.svg, light=True).encode("utf-8"))
+    for stem, svg in chart_files(made):
+        path = folder / f"{stem}.svg"
+        save("The chart", path, svg.encode("utf-8"))
         written.append(path)
     return written
 
 
+def _has_studio() -> bool:
+    return importlib.util.find_spec("studio") is not None
+
+
 def _print(report: Path, other: Path | None, target: Path) -> None:
-    """Let the studio, as a program of its own, draw the pages: only it knows fonts and paper."""
-    if importlib.util.find_spec("studio") is None:
+    """Let the studio, as a program of its own, draw the pages, or every chart as PNG where ``target`` is a
+    folder: only it knows fonts, paper and pixels."""
+    if not _has_studio():
         raise VeloxQuantError(
             "PDF needs VeloxQuant Studio, which is not installed here: write --html instead."
         )
@@ -96,9 +107,7 @@ def _print(report: Path, other: Path | None, target: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise VeloxQuantError("The studio could not draw the pages: write --html instead.") from error
+        raise VeloxQuantError("The studio could not draw it: write --html instead.") from error
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        raise VeloxQuantError(
-            said[-1] if said else "The studio could not draw the pages: write --html instead."
-        )
+        raise VeloxQuantError(said[-1] if said else "The studio could not draw it: write --html instead.")

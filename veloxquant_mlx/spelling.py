@@ -38,11 +38,16 @@ def read_config(method: str, preset: str | None, assignments: Sequence[str]) -> 
     return declared(**values)
 
 
-def read_method(text: str) -> KVCacheConfig:
-    """The configuration that ``NAME[:Preset][,field=value...]`` stands for; raises as ``read_config``."""
-    parts = _NEXT_FIELD.split(text)
-    name, _, preset = parts[0].partition(":")
-    return read_config(name.strip(), preset.strip() or None, parts[1:])
+def read_method(text: str, preset: str | None = None, assignments: Sequence[str] = ()) -> KVCacheConfig:
+    """The configuration that ``NAME[:Preset][,field=value...]`` stands for; raises as ``read_config``.
+
+    ``preset`` is for a text without one; ``assignments`` win over the text's.
+    """
+    name, *fields = _NEXT_FIELD.split(text)
+    name, _, own = (part.strip() for part in name.partition(":"))
+    if own and preset:
+        raise VeloxQuantError(f"Two presets were named, {own} and {preset}: leave one of them out.")
+    return read_config(name, own or preset, [*fields, *assignments])
 
 
 def spell_method(config: KVCacheConfig) -> str:
@@ -53,12 +58,9 @@ def spell_method(config: KVCacheConfig) -> str:
 
 def spell_command(config: KVCacheConfig, model: str = "starter", prompt: str = "Hello") -> str:
     """A command line for a shell that answers one prompt through this configuration."""
-    words = ["veloxquant", "chat", "--model", model, "--method", config.method]
-    if preset := config.preset_name():
-        words += ["--preset", preset]
-    for assignment in _assignments(config):
-        words += ["--set", assignment]
-    return shlex.join([*words, "--prompt", prompt])
+    return shlex.join(
+        ["veloxquant", "chat", "--model", model, "--method", spell_method(config), "--prompt", prompt]
+    )
 
 
 def spell_python(config: KVCacheConfig) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from studio.core.comparing import Listener, refuse_too_large
 from studio.core.predict import predict_bytes, reference_bytes
 from veloxquant_mlx.builder import KVCacheBuilder
+from veloxquant_mlx.compared import front
 from veloxquant_mlx.config import KVCacheConfig, SlotShape
 from veloxquant_mlx.errors import QuantizerConfigError, VeloxQuantError
 from veloxquant_mlx.fidelity import Captured, Replayed, ReplayStep, measure_steps, replay
@@ -168,15 +169,6 @@ def _varied(base: KVCacheConfig) -> Iterator[KVCacheConfig]:
             continue
 
 
-def front(points: Sequence[Point]) -> list[Point]:
-    """Those that no other beats in both bytes and error, by rising bytes."""
-    kept: list[Point] = []
-    for point in sorted(points, key=lambda p: (p.bytes, p.error)):
-        if not kept or point.error < kept[-1].error:
-            kept.append(point)
-    return kept
-
-
 class _Search:
     def __init__(
         self,
@@ -219,7 +211,7 @@ class _Search:
 
     def bisect(self) -> Iterator[Finding]:
         """Bisection: along the front fewer bytes mean more error, and so more KL."""
-        line = front(self._points)
+        line = front(self._points, lambda point: (point.bytes, point.error))
         low, high = 0, len(line)
         self._total = self._done + max(1, len(line).bit_length())
         while low < high:

@@ -19,7 +19,7 @@ from veloxquant_mlx.config import KVCacheConfig
 
 MOST = 200
 """Messages whose comparisons are held in memory."""
-OFF = "Comparing replies is switched off in the settings"
+OFF = "Comparing replies is switched off; the switch is in the settings"
 NOTHING = "Replies go through the uncompressed cache: there is nothing to compare"
 
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QRect, QRe
 from PySide6.QtGui import (
     QColor,
     QFont,
+    QImage,
     QPageLayout,
     QPageSize,
     QPainter,
@@ -22,13 +23,15 @@ from veloxquant_mlx.report.compare import comparison
 from veloxquant_mlx.report.content import document
 from veloxquant_mlx.report.document import Chart, Document
 from veloxquant_mlx.report.ink import colours, standing_alone
-from veloxquant_mlx.report.render import printed
+from veloxquant_mlx.report.render import chart_files, printed
 from veloxquant_mlx.report.schema import read_report
 from veloxquant_mlx.report.words import clean
 from veloxquant_mlx.saving import save
 
 WIDTH = 640
 """Units of the page between its margins that a chart takes."""
+DENSITY = 2
+"""Pixels of a PNG for one unit of a chart."""
 _TITLE = 20
 _DPI = 96
 _MARGIN = 15.0
@@ -110,14 +113,35 @@ def pdf(report: Document) -> bytes:
     return bytes(buffer.data().data())
 
 
+def png(svg: str) -> bytes:
+    """A drawing as pixels, DENSITY of them for each of its units, on white."""
+    drawing = QSvgRenderer(QByteArray(svg.encode()))
+    image = QImage(drawing.defaultSize() * DENSITY, QImage.Format.Format_RGB32)
+    image.fill(Qt.GlobalColor.white)
+    painter = QPainter(image)
+    drawing.render(painter)
+    painter.end()
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    image.save(buffer, "PNG")  # type: ignore[call-overload]
+    return bytes(buffer.data().data())
+
+
 def print_reports(paths: list[Path]) -> None:
-    """Write the last path from the one or two reports before it. Raises VeloxQuantError."""
+    """Write the last path from the one or two reports before it: PDF, or every chart as PNG into a folder.
+
+    Raises VeloxQuantError.
+    """
     *sources, target = paths
     if len(sources) not in (1, 2):
         raise VeloxQuantError("One report, or two to compare, and the file to write are needed.")
     read = [read_report(path) for path in sources]
     made = document(read[0]) if len(read) == 1 else comparison(read[0], read[1])
-    save("The report", target, pdf(made))
+    if target.is_dir():
+        for stem, svg in chart_files(made):
+            save("The chart", target / f"{stem}.png", png(svg))
+    else:
+        save("The report", target, pdf(made))
 
 
 def _number(shape: QTextFormat) -> int:

@@ -1,12 +1,14 @@
 """``veloxquant plan`` as a person calls it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.tiny import tiny_folder
 from veloxquant_mlx.__main__ import main
+from veloxquant_mlx.paths import models_dir
 from veloxquant_mlx.plan_command import memory
 
 
@@ -55,6 +57,24 @@ def test_a_memory_that_is_too_small_is_no_error(folder: Path, capsys: pytest.Cap
     assert main(["plan", str(folder), "--memory", "10KB"]) == 0
     said = capsys.readouterr().out
     assert "it does not fit." in said and "none" in said
+
+
+def test_names_of_models_on_this_machine_are_known(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VELOXQUANT_HOME", str(tmp_path / "own"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    downloaded = models_dir() / "somebody" / "gemma"
+    cached = tmp_path / "hub" / "models--another--gemma" / "snapshots" / "0a1b"
+    for copy in (downloaded, cached):
+        shutil.copytree(folder, copy)
+    for name in ("somebody/gemma", "another/gemma"):
+        assert main(["plan", name, "--method", "skvq:near-lossless", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["method"] == "skvq:Near-lossless"
+    assert main(["plan", "nobody/gemma"]) == 1
+    said = capsys.readouterr().err
+    assert "There is no model nobody/gemma on this machine" in said and said.count("\n") == 1
+    assert "'veloxquant download nobody/gemma'" in said
 
 
 def test_a_folder_that_is_no_model_is_one_sentence(

@@ -91,8 +91,13 @@ def test_a_comparison_has_no_table(
 
 
 def test_every_chart_is_a_drawing_that_stands_alone(
-    run_json: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_json: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # As where the library is installed alone.
+    monkeypatch.setattr("veloxquant_mlx.report_command._has_studio", lambda: False)
     folder = tmp_path / "charts"
     assert main(["report", str(run_json), "--charts", str(folder)]) == 1
     assert "its folder is no longer there" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -119,12 +119,20 @@ def test_words_and_lists_survive_the_shell(monkeypatch: pytest.MonkeyPatch) -> N
     for value in ((8, 4, 0), "auto"):
         line = spell_command(Scheduled(bands=value))
         words = shlex.split(line)
-        assignments = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
         monkeypatch.setattr("veloxquant_mlx.spelling.method_class", lambda _: Scheduled)
-        assert read_config("test_spelling", None, assignments).bands == value  # type: ignore[attr-defined]
+        found = read_method(words[words.index("--method") + 1])
+        assert found.bands == value  # type: ignore[attr-defined]
         made: dict[str, Any] = {}
         text = spell_python(Scheduled(bands=value))
         exec(next(line for line in text.splitlines() if line.startswith("config")), {
             "KVCacheConfig": lambda method, **values: Scheduled(**values)
         }, made)  # fmt: skip
         assert made["config"].bands == value
+
+
+def test_preset_and_assignments_beside_the_text() -> None:
+    assert read_method("skvq", "balanced") == SKVQ.preset("Balanced")
+    found = read_method("skvq:Smallest,skvq_bits_key=3,skvq_bits_value=3", None, ["skvq_bits_value=4"])
+    assert found == replace(SKVQ.preset("Smallest"), skvq_bits_key=3, skvq_bits_value=4)
+    with pytest.raises(VeloxQuantError, match="Two presets were named, Smallest and Balanced"):
+        read_method("skvq:Smallest", "Balanced")

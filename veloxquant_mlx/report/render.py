@@ -1,13 +1,14 @@
 """A document as one HTML page, as Markdown, or as simple HTML for a printer. Everything is escaped."""
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from .document import Chart, Document
-from .ink import KIND_COLOURS, SURFACES, colours
+from .ink import KIND_COLOURS, SURFACES, colours, standing_alone
 from .words import clean
 
 _LINES = ("reference", "text", "line", "accent", "codes", "sinks")
@@ -44,6 +45,13 @@ def printed(document: Document, width: int, *, light: bool = True) -> tuple[str,
 def charts_of(document: Document) -> list[Chart]:
     """Every chart in order."""
     return [item for section in document.sections for item in section.items if isinstance(item, Chart)]
+
+
+def chart_files(document: Document) -> Iterator[tuple[str, str]]:
+    """Every chart as an SVG that stands alone, on white, after the stem of a file's name for it."""
+    for number, chart in enumerate(charts_of(document), start=1):
+        letters = "".join(c if c.isalnum() else " " for c in chart.title.lower())
+        yield f"{number:02}-{'-'.join(letters.split())[:60]}", standing_alone(chart.svg, light=True)
 
 
 @cache

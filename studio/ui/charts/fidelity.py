@@ -24,7 +24,9 @@ from studio.ui.token_fidelity import Fidelity, level_of, nats, percent, tip_of
 if TYPE_CHECKING:
     from veloxquant_mlx.compared import TokenFidelity
 
-NOT_COMPARED = "Each reply is compared with the uncompressed cache once it is written"
+NOT_COMPARED = (
+    "Each reply is compared with the uncompressed cache once it is written; the settings can end that"
+)
 
 
 class _Placed(NamedTuple):

@@ -15,6 +15,7 @@ from studio.ui.charts.plot import PixelItem, QuietPlot
 from studio.ui.charts.scale import decimal_ticks, limit, tick_words
 from studio.ui.setting_words import setting_words
 from studio.ui.token_fidelity import nats
+from veloxquant_mlx.compared import front
 
 if TYPE_CHECKING:
     from studio.core.what_if import Finding, Point
@@ -53,11 +54,8 @@ class Points(PixelItem):
     def front(self) -> list[int]:
         """Indices of the points that no other beats in both, by rising bytes."""
         places = self.places()
-        kept: list[int] = []
-        for at in sorted(range(len(places)), key=lambda n: tuple(places[n])):
-            if not math.isnan(places[at][1]) and (not kept or places[at][1] < places[kept[-1]][1]):
-                kept.append(at)
-        return kept
+        known = np.flatnonzero(~np.isnan(places[:, 1])).tolist()
+        return front(known, lambda at: (places[at][0], places[at][1]))
 
     def paint_pixels(self, painter: QPainter, to_pixels: QTransform, frame: QRectF) -> None:
         ink = self._plot.ink

@@ -4,6 +4,8 @@ import math
 from typing import Any
 from xml.sax.saxutils import escape
 
+from veloxquant_mlx.compared import front
+
 WIDTH, HEIGHT = 860, 480
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 56, 52
 X_TICKS = (5, 10, 20, 50, 100)
@@ -101,9 +103,6 @@ def _axes(result: dict[str, Any]) -> list[str]:
 
 def _front(ours: list[dict[str, Any]]) -> list[str]:
     """A line through those of ours that no other of ours beats in both figures."""
-    best: list[tuple[float, float]] = []
-    for row in sorted(ours, key=lambda row: float(row["resident"])):
-        if not best or row["kl"] < best[-1][1]:
-            best.append((row["resident"], row["kl"]))
-    steps = " ".join(f"{_x(size / 1e6):.1f},{_y(kl):.1f}" for size, kl in best)
+    best = front(ours, lambda row: (row["resident"], row["kl"]))
+    steps = " ".join(f"{_x(row['resident'] / 1e6):.1f},{_y(row['kl']):.1f}" for row in best)
     return [f'<path d="M{steps}" fill="none" stroke="{COLOURS["ours"]}" stroke-width="1.5" opacity="0.6"/>']

@@ -8,7 +8,7 @@ import pytest
 from studio.core import what_if
 from studio.core.comparing import Listener
 from studio.core.predict import predict_bytes
-from studio.core.what_if import Finding, Point, Tried, candidates, find_smallest, front, try_setting
+from studio.core.what_if import Finding, Tried, candidates, find_smallest, try_setting
 from tests.tiny import tiny_folder
 from veloxquant_mlx.config import KVCacheConfig, methods
 from veloxquant_mlx.errors import VeloxQuantError
@@ -70,13 +70,6 @@ def test_candidates_are_the_presets_and_their_widths() -> None:
     assert balanced in found
     own = KVCacheConfig("skvq", skvq_window=48)
     assert own in candidates({}, [own])
-
-
-def test_the_front_is_what_nothing_beats() -> None:
-    points = [
-        Point(SKVQ, size, error) for size, error in ((10, 0.5), (20, 0.6), (30, 0.2), (30, 0.1), (40, 0.1))
-    ]
-    assert [(p.bytes, p.error) for p in front(points)] == [(10, 0.5), (30, 0.1)]
 
 
 def search(loaded: LoadedModel, listener: Listener, limit: float) -> list[Finding]:

@@ -1,9 +1,12 @@
 """A report on paper, and the program that draws it for the command line."""
 
+import json
 import re
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pytest
+from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from studio.core.report import write_report
@@ -53,6 +56,26 @@ def test_the_command_line_draws_it(two: bool, tmp_path: Path, capsys: pytest.Cap
     assert pages(target.read_bytes()) >= 2
 
 
+def test_the_command_line_draws_every_chart_as_pixels_too(
+    tmp_path: Path, qtbot: QtBot, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, folder = tmp_path / "run.json", tmp_path / "charts"
+    write_report(run, sample(fidelity=FIDELITY))
+    folder.mkdir()
+    assert main(["report", str(run), "--charts", str(folder), "--json"]) == 0
+    written = [Path(path) for path in json.loads(capsys.readouterr().out)["written"]]
+    assert sorted(written) == sorted(folder.iterdir())
+    drawn = [path for path in written if path.suffix == ".png"]
+    assert len(drawn) == 6 and {path.stem for path in drawn} == {path.stem for path in written}
+    for path in drawn:
+        image = QImage(str(path))
+        svg = fromstring(path.with_suffix(".svg").read_text("utf-8"))
+        size = [2 * int(svg.get(side, 0)) for side in ("width", "height")]
+        assert [image.width(), image.height()] == size
+        colours = {image.pixel(x, y) for x in range(0, image.width(), 3) for y in range(0, image.height(), 3)}
+        assert 0xFFFFFFFF in colours and len(colours) > 5, "something was drawn on white"
+
+
 def test_why_it_was_not_drawn_is_one_sentence(
     tmp_path: Path, qtbot: QtBot, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,5 +84,7 @@ def test_why_it_was_not_drawn_is_one_sentence(
     assert main(["report", str(run), "--pdf", str(tmp_path / "gone" / "run.pdf")]) == 1
     told = capsys.readouterr().err
     assert "its folder is no longer there" in told and told.count("\n") == 1
+    assert main(["report", str(run), "--pdf", str(tmp_path)]) == 1
+    assert "is a folder: name a file in it" in capsys.readouterr().err
     with pytest.raises(VeloxQuantError, match="One report, or two"):
         print_reports([run])
