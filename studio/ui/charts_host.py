@@ -1,5 +1,6 @@
 """The place of the charts: empty until the first paint is done, because drawing them imports a lot."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,10 @@ from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
-REST_MS = 500
-"""Least time between two drawings while steps come: growth by a token or two is not seen any sooner."""
+REST_MS, LONGEST_REST_MS = 500, 1000
+"""Time between two drawings while steps come: growth by a token or two is not seen any sooner."""
+SHARE = 100
+"""The rest is this many times as long as drawing took, within these bounds: a slow processor draws less."""
 
 
 class ChartsHost(QFrame):
@@ -44,7 +47,6 @@ class ChartsHost(QFrame):
         """Whether something came since the last drawing."""
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
-        self._rest.setInterval(REST_MS)
         self._rest.timeout.connect(self._draw_late)
         self._column = QVBoxLayout(self)
         parts.margins(self._column, 0, 0, 0, 0, 0)
@@ -103,8 +105,10 @@ class ChartsHost(QFrame):
         """Draw what is new, at once or after a rest: the processor belongs to the reply."""
         self._late = self._rest.isActive()
         if not self._late and self.history is not None:
+            began = time.perf_counter()
             self.panel.refresh()
-            self._rest.start()
+            took = 1000 * (time.perf_counter() - began)
+            self._rest.start(round(min(LONGEST_REST_MS, max(REST_MS, SHARE * took))))
 
     def _draw_late(self) -> None:
         if self._late:

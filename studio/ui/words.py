@@ -3,9 +3,9 @@
 import math
 from datetime import datetime
 
+from veloxquant_mlx.report.words import UNKNOWN as UNKNOWN
+from veloxquant_mlx.report.words import megabytes as megabytes
 from veloxquant_mlx.steps import Reuse
-
-UNKNOWN = "unknown"
 
 REASONS = {
     "stop": "the model ended its reply",
@@ -28,16 +28,6 @@ STATES = {
     "rereading": "Reading the conversation again",
 }
 """Engine.state -> words."""
-
-
-def megabytes(count: float | None) -> str:
-    """Bytes as MB (1,000,000 bytes) with one decimal, GB from 10,000 MB on."""
-    if count is None:
-        return UNKNOWN
-    mega = count / 1e6
-    if mega >= 10_000:
-        return f"{mega / 1000:,.1f} GB"
-    return f"{mega:,.1f} MB" if mega >= 0.05 or count == 0 else f"{count:,.0f} bytes"
 
 
 def size(count: float | None) -> str:

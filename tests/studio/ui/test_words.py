@@ -10,7 +10,7 @@ from veloxquant_mlx.steps import Reuse
     ("count", "text"),
     [
         (None, "unknown"), (0, "0.0 MB"), (11_900_000, "11.9 MB"), (1_234_500_000, "1,234.5 MB"),
-        (12_300_000_000, "12.3 GB"), (40_000, "40,000 bytes"),
+        (12_300_000_000, "12.3 GB"), (40_000, "0.04 MB"), (9_000, "9,000 bytes"),
     ],
 )  # fmt: skip
 def test_bytes(count: int | None, text: str) -> None:
