@@ -53,8 +53,6 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.engine = engine
         self.setWindowTitle("VeloxQuant Studio")
-        # No docks move here, but each new layout would begin an animation all the same.
-        self.setAnimated(False)
         self._info: Any = None
         self.weights: int | None = None
         """Bytes it takes in memory before any cache (measured)."""
