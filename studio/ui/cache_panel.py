@@ -167,7 +167,7 @@ class CachePanel(QFrame):
         self._predict()
 
     def set_snapshot(self, snapshot: CacheSnapshot | None) -> None:
-        """The running cache; None when there is none. Called at the pace of words, 4 Hz."""
+        """The running cache; None when there is none. Called at the pace of words."""
         self.figures.set_snapshot(snapshot)
         if snapshot is None:
             self._talking = False

@@ -8,7 +8,7 @@ from veloxquant_mlx.telemetry import CacheSnapshot
 
 
 class StatusBar(QFrame):
-    """Refreshed by the window at 4 Hz. What is unknown is left out or said in words."""
+    """Refreshed by the window at the pace of words. What is unknown is left out or said in words."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
