@@ -97,7 +97,7 @@ def _load(info: ModelInfo, report: Progress, anyway: bool) -> LoadedModel:
             f"{info.name} can't be loaded ({_reason(error)}): download it again or choose another."
         ) from error
     # Layers draw first weights that nobody computes: the chain of draws would grow with every model.
-    mx.eval(list(mx.random.state))
+    mx.eval(list(mx.random.state))  # type: ignore[call-overload]
     tokenizer = _load_tokenizer(library, info, config)
     chosen = policy.choose(model, info.parameters or 0, info.size_bytes, anyway=anyway)
     model = policy.apply(model, chosen)
