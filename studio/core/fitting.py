@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.models.load import LoadedModel
 from veloxquant_mlx.prompt import Turn, check_context, encode, encode_text
 
@@ -20,12 +21,22 @@ class Fitted:
     """How many of the oldest turns, the system prompt aside, are left out."""
 
 
+def require_message(turns: Sequence[Turn]) -> None:
+    """Raises VeloxQuantError where a conversation has nothing to answer."""
+    if not turns:
+        raise VeloxQuantError("There is no message to answer yet: write one first.")
+    role, text = turns[-1]
+    if role == "user" and not text.strip():
+        raise VeloxQuantError("The message is empty: write something first.")
+
+
 def fitted(loaded: LoadedModel, turns: Sequence[Turn], *, drop: bool) -> Fitted:
     """A conversation as the model can read it, ``drop`` leaves the oldest turns out where it must.
 
     The last message stays whatever its length, and what is left begins with a message of the person's.
-    Raises VeloxQuantError where the context can't hold it even so.
+    Raises VeloxQuantError where there is nothing to answer, or the context can't hold it even so.
     """
+    require_message(turns)
     said = Fitted(list(turns), encode(loaded.tokenizer, turns), 0)
     if drop and loaded.context is not None and len(said.tokens) >= loaded.context:
         room = (1 - FREED) * loaded.context

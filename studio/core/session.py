@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import mlx.core as mx
 
+from studio.core.fitting import require_message
 from veloxquant_mlx import attention, storage
 from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.cache.slot import snapshot
@@ -212,8 +213,6 @@ class Session:
         kept = list(self.messages)
         while kept and kept[-1].role == "assistant":
             kept.pop()
-        if not kept:
-            raise VeloxQuantError("There is no message to answer yet: write one first.")
         return self.answer(kept, sampling=sampling, stop=stop, max_tokens=max_tokens, fallback=kept)
 
     def answer(
@@ -238,10 +237,7 @@ class Session:
         A refused conversation (VeloxQuantError, raised at once) and a failure before the first word leave
         the conversation as it was; later the messages and the text written so far are kept.
         """
-        if not messages:
-            raise VeloxQuantError("There is no message to answer yet: write one first.")
-        if messages[-1].role == "user" and not messages[-1].content.strip():
-            raise VeloxQuantError("The message is empty: write something first.")
+        require_message([(m.role, m.content) for m in messages])
         loaded = self.require_model()
         if tokens is None:
             tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
