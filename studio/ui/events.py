@@ -45,7 +45,8 @@ class Events(QObject):
     tried = Signal(object)
     """Tried: a setting on the conversation's exact rows, after every slot."""
     finding = Signal(object)
-    """Finding: how far the search for the smallest setting is; None when it ended before its end."""
+    """Finding: how far the search for the smallest setting is; None when it ended before its end; a sentence
+    when there is nothing to search."""
     answered = Signal(object)
     """Answer: what a column has of an answer side by side; None when all of them have ended."""
     exported = Signal(str)

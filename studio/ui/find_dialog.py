@@ -88,11 +88,11 @@ class FindDialog(QDialog):
         if self._running and step is not None:
             self.words.setText(f"Reading the conversation, {step.done:,} of {step.total:,} tokens")
 
-    def show_finding(self, finding: "Finding | None") -> None:
-        """How far it is; None when it ended before its end."""
-        if finding is None:
+    def show_finding(self, finding: "Finding | str | None") -> None:
+        """How far it is; None when it ended before its end, a sentence when it could not begin."""
+        if finding is None or isinstance(finding, str):
             if self._running:
-                self.words.setText("The search was ended; the points so far stay.")
+                self.words.setText(finding or "The search was ended; the points so far stay.")
             self._run(False)
             return
         self.bar.setRange(0, finding.total)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from veloxquant_mlx.models.load import LoadedModel
 
 
+NOTHING_READ = "The search reads the conversation in the cache, and none is there yet: send a message first."
+
+
 class _SessionJob(IdleJob):
     """A job on the conversation of a session."""
 
@@ -114,7 +117,7 @@ class Finder(_SessionJob):
     """Looks for the smallest setting; a reply only holds it up, another conversation ends it."""
 
     found = Signal(object)
-    """Finding; None when the search was ended before its end."""
+    """Finding; None when the search was ended before its end; a sentence when there is nothing to search."""
     doing = "looking for the smallest setting"
     limit: float | None = None
 
@@ -126,7 +129,10 @@ class Finder(_SessionJob):
     def look(self, limit: float) -> None:
         """Begin a search."""
         self.drop()
-        self.limit = limit
+        if self.ready:
+            self.limit = limit
+        else:
+            self.found.emit(NOTHING_READ)
 
     def drop(self) -> None:
         """End the search."""

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from studio.core import comparing
 from studio.core.request import Request
+from studio.ui.find_dialog import FindDialog
+from studio.ui.idle_work import NOTHING_READ
 from tests.studio.ui.worker import LONG, Notes, Speaker
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig
@@ -219,3 +222,18 @@ def test_answers_side_by_side_leave_the_conversation_alone(
     end = again.args[0]
     assert end.reuse.kept > 0, "the cache of the conversation was not given up"
     assert end.tokens == notes.of("finished")[0][0].tokens
+
+
+def test_a_search_without_a_conversation_says_so_and_waits_for_nothing(
+    qtbot: QtBot, engine: Speaker, notes: Notes
+) -> None:
+    with qtbot.waitSignal(engine.finding, timeout=LONG):
+        engine.find_smallest(0.01)
+    assert notes.of("finding") == [(NOTHING_READ,)]
+    behind = QWidget()
+    qtbot.addWidget(behind)
+    dialog = FindDialog(behind)
+    dialog.button.click()
+    assert dialog.running
+    dialog.show_finding(NOTHING_READ)
+    assert (dialog.words.text(), dialog.running, dialog.button.text()) == (NOTHING_READ, False, "Search")
