@@ -168,12 +168,15 @@ def contents(starter: bool) -> dict[str, Any]:
 def of_the_needed(entries: Iterable[Entry], needed: Iterable[str]) -> list[Entry]:
     """The entries without metadata of packages that only the tools of this environment need.
 
-    transformers' hook takes along whatever is installed; the bundle must not depend on that.
+    transformers' hook takes along whatever is installed; the bundle must not depend on that, nor on what
+    an editable install left in the checkout: installers write dist-info, so an egg-info is the checkout's.
     """
     names = {name.replace("-", "_") for name in needed}
 
     def belongs(place: str) -> bool:
         top = place.partition("/")[0]
+        if top.endswith(".egg-info"):
+            return False
         return not top.endswith(".dist-info") or re.sub(r"[-.]+", "_", top.split("-")[0]).lower() in names
 
     return [entry for entry in entries if belongs(entry[0])]

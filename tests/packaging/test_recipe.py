@@ -59,8 +59,11 @@ def test_a_link_goes_with_what_it_points_at_and_the_rest_is_in_order() -> None:
     assert kept == ["PySide6/Qt/lib/libQt6Core.so.6", "libQt6Core.so.6", "libz.so.1"]
 
 
-def test_metadata_of_tools_stays_out() -> None:
-    entries = [(f"{name}/METADATA", "", "DATA") for name in ("mlx_lm-0.3.dist-info", "pytest-9.dist-info")]
+METADATA = ("mlx_lm-0.3.dist-info", "pytest-9.dist-info", "mlx_lm.egg-info")
+
+
+def test_metadata_of_tools_and_of_the_checkout_stay_out() -> None:
+    entries = [(f"{name}/METADATA", "", "DATA") for name in METADATA]
     entries.append(("mlx_lm/models/llama.py", "", "DATA"))
     kept = [place.partition("/")[0] for place, _, _ in recipe.of_the_needed(entries, ["mlx-lm"])]
     assert kept == ["mlx_lm-0.3.dist-info", "mlx_lm"]
