@@ -237,10 +237,11 @@ class Session:
         A refused conversation (VeloxQuantError, raised at once) and a failure before the first word leave
         the conversation as it was; later the messages and the text written so far are kept.
         """
-        require_message([(m.role, m.content) for m in messages])
+        turns = [(m.role, m.content) for m in messages]
+        require_message(turns)
         loaded = self.require_model()
         if tokens is None:
-            tokens = encode_within(loaded, [(m.role, m.content) for m in messages])
+            tokens = encode_within(loaded, turns)
         before = list(self.messages if fallback is None else fallback)
         self.messages = list(messages)
         return self._run(loaded, list(tokens), before, sampling, stop, max_tokens)

@@ -102,9 +102,10 @@ class LatentStore:
 
     def _basis(self, dtype: mx.Dtype) -> mx.array:
         """The stored directions as they are used, [N, D]."""
-        if self.directions is None or self.steps is None:
+        steps = self.steps
+        if self.directions is None or steps is None:
             raise ValueError("The store has no basis yet.")
-        return self.directions.astype(dtype) * self.steps.astype(dtype)
+        return self.directions.astype(dtype) * steps.astype(dtype)
 
     def project(self, rows: mx.array) -> mx.array:
         """Products of rows or queries [H, R, D] with their own head's directions, [H, R, N]; 0 elsewhere."""
@@ -192,9 +193,10 @@ class LatentStore:
 
     def dump(self) -> Dump:
         """Arrays by name and plain facts; nothing before ``learn``."""
-        if self.directions is None or self.steps is None or self.mean is None:
+        steps = self.steps
+        if self.directions is None or steps is None or self.mean is None:
             return {}, {}
-        arrays = {"directions": self.directions, "steps": self.steps, "mean": self.mean}
+        arrays = {"directions": self.directions, "steps": steps, "mean": self.mean}
         facts: dict[str, Any] = {
             "heads": [
                 {"rank": head.rank, "spectrum": list(head.spectrum), "bits": list(head.bits)}

@@ -136,7 +136,7 @@ class KernelReader(NamedTuple):
 
     def weighted(self, weights: mx.array) -> mx.array:
         """See Reader."""
-        return self.space.out(_with_mean(self._product(weights, transpose=False), weights, self.space))
+        return _with_mean(self.space.out(self._product(weights, transpose=False)), weights, self.space)
 
     def _product(self, left: mx.array, *, transpose: bool) -> mx.array:
         lo, scale = self.window
@@ -183,7 +183,7 @@ class LaneReader(NamedTuple):
         """See Reader."""
         if not self._few(weights):
             found = self._joined(self._by_group(weights @ self._rows()) @ self._lanes.matrix.T)
-            return self.space.out(_with_mean(found, weights, self.space))
+            return _with_mean(self.space.out(found), weights, self.space)
         with beside():
             planes, (lo, scale) = self._lanes.planes(self.codes), self._across()
         # Summed by mlx: BLAS's product of two vectors depends in its last bit on where they lie.
@@ -193,9 +193,7 @@ class LaneReader(NamedTuple):
         found = mx.addmm(shift * ones, mx.flatten(by_lane.swapaxes(2, 3), 3), out)
         if not self.space.rotated:
             found = self.space.out(found)
-        if self.space.mean is None:
-            return found
-        return found + weights.sum(axis=-1, keepdims=True) * self.space.out(self.space.mean)
+        return _with_mean(found, weights, self.space)
 
     @property
     def _lanes(self) -> Lanes:
@@ -267,8 +265,8 @@ def _on_mean(queries: mx.array, space: CodeSpace) -> mx.array | None:
 
 
 def _with_mean(sums: mx.array, weights: mx.array, space: CodeSpace) -> mx.array:
-    """Sums of rows [B, H, R, D] in code space with the share of the mean."""
-    return sums if space.mean is None else sums + weights.sum(axis=-1, keepdims=True) * space.mean
+    """Sums of rows [B, H, R, D] with the share of the mean."""
+    return sums if space.mean is None else sums + weights.sum(axis=-1, keepdims=True) * space.out(space.mean)
 
 
 def in_parts(rows: mx.array, columns: mx.array) -> mx.array:
