@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QGuiApplication, QResizeEvent
+from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextDocument
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from studio.core.conversation import Message
@@ -128,9 +128,10 @@ class UserMessage(Shown):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """At most seven eighths of the column."""
         super().resizeEvent(event)
-        probe = self.view.document().clone()
+        # Not a clone of the view's document: nobody would ever free it.
+        probe = QTextDocument(self.view.toPlainText())
+        probe.setDocumentMargin(0)
         probe.setDefaultFont(self.view.font())
-        probe.setTextWidth(-1)
         wanted = int(probe.idealWidth()) + 2 + 26
         if self.message.files:
             wanted = max(wanted, self._bubble.sizeHint().width())
