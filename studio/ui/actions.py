@@ -31,7 +31,7 @@ class Actions:
         self.reply_settings = self._make("Reply settings", "Ctrl+T", window.below_prompt.open)
         self.side = self._make("Side by side…", "Ctrl+B", window.side.open)
         self.stop = self._make("Stop", "Esc", window.stop)
-        self.settings = self._make("Settings…", "Ctrl+,", window.open_settings)
+        self.settings = self._make("Settings…", "Ctrl+,", window.settings.open)
         self.settings.setMenuRole(QAction.MenuRole.PreferencesRole)
         self.keyboard = self._make("Keyboard shortcuts", "F1", self._keyboard)
         self.log = self._make("Show log", None, self._log)

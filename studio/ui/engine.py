@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QCoreApplication, QObject, QThread, Signal, Slot
+from PySide6.QtCore import QCoreApplication, QEventLoop, QObject, QThread, Signal, Slot
 
 from studio.core.keeping import KeptReply
 from studio.core.request import Request
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from studio.core.session import Session
 
 _log = logging.getLogger(__name__)
+
+SOON_MS = 300
+"""How long a window that closes stands still before it says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class _Worker(Events):
         self._opened: dict[Path, None] = {}
         self._keeper = CacheKeeper(self)
         self._keeper.noted.connect(self.noted)
+        self._keeper.saving.connect(self.saving)
         self._keeper.told.connect(self.caches_told)
         self._idle = IdleWork(self)
         for told in ("comparing", "compared", "tried", "finding", "noted"):
@@ -480,11 +484,20 @@ class Engine(Events):
                 steps.append(self._worker.steps.popleft())
         return steps
 
-    def close(self) -> None:
-        """Stop whatever runs, give the model back and wait for the thread to end."""
+    def close(self, lasting: Callable[[], None] = lambda: None) -> None:
+        """Stop whatever runs, give the model back and wait for the thread to end.
+
+        ``lasting`` is called where that takes longer, as for a large cache to be saved; the screen is then
+        still drawn, but takes no more clicks and keys.
+        """
+        ended = QEventLoop()
+        self._thread.finished.connect(ended.quit)
         self.stop()
         self._close.emit()
-        self._thread.wait()
+        if not self._thread.wait(SOON_MS):
+            lasting()
+            ended.exec(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
+            self._thread.wait()
         # What the worker told last, as the end of a reply, is heard before this returns.
         QCoreApplication.sendPostedEvents(self)
 

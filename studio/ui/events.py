@@ -32,6 +32,8 @@ class Events(QObject):
     """Something to be said calmly: it stops nothing."""
     caches_told = Signal(object)
     """Bytes that the saved caches of all chats take, measured."""
+    saving = Signal(bool)
+    """Whether the cache of a chat is being written to disk."""
     counted = Signal(object, int)
     """What was handed to ``count`` and its tokens."""
     finished = Signal(object)

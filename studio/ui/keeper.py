@@ -28,6 +28,8 @@ class CacheKeeper(QObject):
 
     noted = Signal(str)
     """Saving fails; said once until it goes well again."""
+    saving = Signal(bool)
+    """Whether a file is being written: a large cache takes a while."""
     told = Signal(object)
     """Bytes that the saved caches of all chats take, measured."""
 
@@ -91,9 +93,11 @@ class CacheKeeper(QObject):
         self._pause.stop()
         if self._unsaved and self._caches is not None and self._session is not None:
             self._unsaved = False
+            self.saving.emit(True)
             with self._calmly(say=True):
                 self._caches.keep(self._chat, self._session)
                 self._said = False
+            self.saving.emit(False)
             self.tidy()
 
     @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """What the window needs of an engine, so that tests can hand it another one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ class EngineLike(Protocol):
     over_limit: Any
     noted: Any
     caches_told: Any
+    saving: Any
     counted: Any
     finished: Any
     failed: Any
@@ -105,8 +106,8 @@ class EngineLike(Protocol):
     def export(self, path: str, with_transcript: bool, taken: Any) -> None:
         """Write a report of what was ``Taken``."""
 
-    def close(self) -> None:
-        """End the engine's thread."""
+    def close(self, lasting: Callable[[], None] = lambda: None) -> None:
+        """End the engine's thread; ``lasting`` is called where that takes longer."""
 
     def drain(self) -> list[Step]:
         """The steps since the last call."""

@@ -129,11 +129,11 @@ class ModelsPanel(QFrame):
         if path is not None:
             self.list.select(path)
 
-    def set_progress(self, fraction: float | None, sentence: str) -> None:
-        """Loading, importing or fetching goes on; ``fraction`` None when its length is unknown."""
+    def set_progress(self, fraction: float | None, sentence: str, *, may_stop: bool = True) -> None:
+        """Loading, importing, fetching or unloading goes on; ``fraction`` None when its length is unknown."""
         self._busy = True
         self.notice.clear()
-        self.progress.show_progress(fraction, sentence)
+        self.progress.show_progress(fraction, sentence, may_stop=may_stop)
         self._buttons()
 
     def set_progress_done(self) -> None:

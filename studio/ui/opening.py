@@ -109,6 +109,9 @@ class Opening(QObject):
     def unload(self) -> None:
         """Give the model's memory back."""
         if self._may_stop("Unload the model?"):
+            # The cache of the chat is saved first, which takes a while for a large one.
+            self._models.set_progress(None, "Unloading the model", may_stop=False)
+            self.begun.emit()
             self._applying.forget()
             self._engine.unload()
 

@@ -32,8 +32,9 @@ class ProgressCard(QFrame):
         self.cancel.clicked.connect(self.cancel_requested)
         self.hide()
 
-    def show_progress(self, fraction: float | None, sentence: str) -> None:
+    def show_progress(self, fraction: float | None, sentence: str, *, may_stop: bool = True) -> None:
         """``fraction`` None when the length is unknown."""
+        self.cancel.setVisible(may_stop)
         self.words.setText(words.clean(sentence))
         self.bar.setRange(0, 0 if fraction is None else 1000)
         if fraction is not None:

@@ -24,6 +24,7 @@ class StatusBar(QFrame):
         self.memory = self._line(row, "KV memory, resident and at 16 bits", shrinks=True)
         row.addStretch(1)
         self.state = self._line(row, "State", shrinks=True)
+        self._state, self._saving = "", False
         self.set_model(None)
         self.set_numbers(None, None, None)
 
@@ -37,7 +38,13 @@ class StatusBar(QFrame):
 
     def set_state(self, text: str) -> None:
         """What the engine is doing, in words."""
-        self._set(self.state, text)
+        self._state = text
+        self._set(self.state, words.SAVING if self._saving else text)
+
+    def set_saving(self, on: bool) -> None:
+        """While the cache of a chat is written, that is what the engine is doing."""
+        self._saving = on
+        self.set_state(self._state)
 
     def set_numbers(self, snapshot: CacheSnapshot | None, context: int | None, speed: float | None) -> None:
         """Figures of the running cache; None where there is none."""

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QMainWindow
 
 from studio.core.flush import waiting_words
 from studio.core.predict import predicted_curve
-from studio.core.settings import Settings
 from studio.core.store import Store
 from studio.core.talk import Talk
 from studio.ui import layout, words
@@ -30,9 +29,9 @@ from studio.ui.manners import Manners
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
 from studio.ui.papers import Papers
+from studio.ui.settings_wiring import SettingsWiring
 from studio.ui.side_wiring import SideWiring
 from studio.ui.statusbar import StatusBar
-from studio.ui.theme import apply_appearance
 from studio.ui.topbar import TopBar
 from studio.ui.what_if_wiring import WhatIfWiring
 from veloxquant_mlx.config import KVCacheConfig
@@ -59,8 +58,6 @@ class MainWindow(QMainWindow):
         self._context: int | None = None
         self._plan: Plan | None = None
         self._ticks = 0
-        self._cache_bytes: int | None = None
-        """What saved caches take on disk, measured."""
 
         self.top = TopBar()
         self.models, self.chats, self.chat, self.cache = ModelsPanel(), ChatsPanel(), Chat(), CachePanel()
@@ -77,6 +74,7 @@ class MainWindow(QMainWindow):
         )
         self.conversations = Conversations(self.chat, self.chats, self.flow, engine, self.talk)
         self.fidelity = FidelityWiring(engine, self.conversations, self.charts, self.status)
+        self.settings = SettingsWiring(self, engine, self.talk, self.fits, self.fidelity)
         self.papers = Papers(self)
         self.manners = Manners(
             self, engine, self.conversations, self.cache.go_to, lambda: self._on_cancelled("chat")
@@ -114,6 +112,7 @@ class MainWindow(QMainWindow):
 
     def _wire_panels(self) -> None:
         self.opening.begun.connect(self._ready)
+        self.settings.used.connect(self._refresh_words)
         self.cache.apply_requested.connect(self.configure)
         self.cache.cancel_requested.connect(self.applying.cancel)
         self.cache.predicted.connect(self._show_ghost)
@@ -155,7 +154,7 @@ class MainWindow(QMainWindow):
         engine.cancelled.connect(self._on_cancelled)
         engine.state_changed.connect(self._on_state)
         engine.noted.connect(lambda sentence: self.chat.notice.show_note(sentence))
-        engine.caches_told.connect(self._on_caches)
+        engine.saving.connect(self.status.set_saving)
 
     def changeEvent(self, event: QEvent) -> None:
         """The system changed its colours: the charts paint for themselves. Others may have written chats."""
@@ -170,7 +169,7 @@ class MainWindow(QMainWindow):
         self.timer.stop()
         self.opening.downloads.close()
         self.conversations.remove_deleted()
-        self.engine.close()
+        self.engine.close(lambda: self.chat.notice.show_note(words.CLOSING))
         self.background.close()
         self.conversations.close()
         super().closeEvent(event)
@@ -178,8 +177,7 @@ class MainWindow(QMainWindow):
     def start(self) -> None:
         """Start the engine and look for models. Everything is connected by now."""
         self.engine.start()
-        self._keep_caches()
-        self._limit_memory()
+        self.settings.start()
         self.fidelity.start()
         self.opening.look()
 
@@ -205,42 +203,6 @@ class MainWindow(QMainWindow):
         """Ask where to, then write the chat on the page."""
         if self.talk.row is not None:
             self.conversations.export(self.talk.row.id)
-
-    def open_settings(self) -> None:
-        """Show the settings; they hold as soon as they are changed."""
-        from studio.ui.dialogs import SettingsDialog
-
-        facts = [f"Chats and settings are kept in {self.talk.store.path}."]
-        dialog = SettingsDialog(self, self.talk.settings, facts)
-        dialog.changed.connect(self._use_settings)
-        dialog.caches.show_bytes(self._cache_bytes)
-        dialog.caches.remove_requested.connect(self.engine.remove_caches)
-        self.engine.caches_told.connect(dialog.caches.show_bytes)
-        dialog.exec()
-        # Not while a slider is dragged through 0.
-        self._keep_caches()
-
-    def _keep_caches(self) -> None:
-        self.engine.keep_caches(self.talk.keeps, round(self.talk.settings.cache_limit * 1e9))
-
-    def _limit_memory(self) -> None:
-        settings = self.talk.settings
-        self.engine.limit_memory(round(settings.mlx_cache * 1e9), round(settings.mlx_wired * 1e9))
-
-    def _on_caches(self, taken: int) -> None:
-        self._cache_bytes = taken
-
-    def _use_settings(self, settings: Settings) -> None:
-        before = self.talk.settings
-        self.talk.set_settings(settings)
-        self.fidelity.use(settings)
-        if settings.appearance != before.appearance:
-            apply_appearance(settings.appearance)
-        if (settings.mlx_cache, settings.mlx_wired) != (before.mlx_cache, before.mlx_wired):
-            self._limit_memory()
-        if settings.memory_limit != before.memory_limit:
-            self.fits.refresh()
-        self._refresh_words()
 
     def _on_shown(self) -> None:
         self.cache.set_snapshot(None)
@@ -426,7 +388,7 @@ class MainWindow(QMainWindow):
         if self._info is None:
             reason = "Load a model to write to it."
         elif self.models.is_busy():
-            reason = "The model is getting ready."
+            reason = "The engine is busy with the model."
         elif self.cache.config() is None:
             reason = "The engine is getting ready."
         elif self.applying.standing.running and not self.chat.is_empty():

@@ -28,6 +28,8 @@ STATES = {
     "rereading": "Reading the conversation again",
 }
 """Engine.state -> words."""
+SAVING = "Saving the cache of the chat"
+CLOSING = "The window closes as soon as the engine has ended and the cache of the chat is saved."
 
 
 def size(count: float | None) -> str:

@@ -1,7 +1,7 @@
 """An engine without a thread or a model: tests and pictures play its answers by hand."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ class FakeEngine(Events):
     def export(self, path: str, with_transcript: bool, taken: Any) -> None:
         self.calls.append(("export", path, with_transcript, taken))
 
-    def close(self) -> None:
+    def close(self, lasting: Callable[[], None] = lambda: None) -> None:
         self.calls.append(("close",))
 
     # What a test plays -------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_what_saved_caches_take_is_shown_and_can_be_removed(
         assert engine.calls[-1] == ("remove_caches",)
 
     monkeypatch.setattr(SettingsDialog, "exec", use)
-    loaded.open_settings()
+    loaded.settings.open()
     assert said == [
         "What saved caches take on disk is unknown as yet.",
         "Saved caches take 12.3 MB on disk, measured.",

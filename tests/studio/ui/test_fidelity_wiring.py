@@ -55,7 +55,7 @@ def test_the_engine_is_told_at_the_start_and_when_the_setting_changes(
 ) -> None:
     loaded.start()
     assert [call for call in engine.calls if call[0] == "compare"] == [("compare", True)]
-    loaded._use_settings(replace(loaded.talk.settings, compare=False))
+    loaded.settings.use(replace(loaded.talk.settings, compare=False))
     assert engine.calls[-1] == ("compare", False)
     assert loaded.charts.panel.fidelity.empty == OFF
     assert loaded.talk.store.setting("settings")["compare"] is False

@@ -1,6 +1,7 @@
 """When the engine saves the cache of a chat and goes back to it; everything with its real thread."""
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,40 @@ def test_it_is_saved_when_the_app_is_closed_and_what_was_deleted_goes(talker: Ta
     talker.store.purge()
     talker.engine.close()
     assert other.file.exists() and not talker.file.exists()
+
+
+def test_writing_the_file_is_told_from_its_beginning_to_its_end(talker: Talker, notes: Notes) -> None:
+    talker.ask(FIRST)
+    assert notes.of("saving") == []
+    leave(talker)
+    assert notes.of("saving") == [(True,), (False,)]
+    # Its file is as new: there is nothing to be written.
+    talker.engine.new_chat()
+    tell(talker.qtbot, talker.engine, talker.store)
+    assert len(notes.of("saving")) == 2
+
+
+def test_closing_says_that_it_lasts_and_waits_for_the_file(
+    talker: Talker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is drawn any more where the thread is waited for without events."""
+    talker.ask(FIRST)
+    go_on, real = threading.Event(), mx.save_safetensors
+
+    def slow(*arguments: Any) -> None:
+        assert go_on.wait(LONG / 1000)
+        real(*arguments)
+
+    monkeypatch.setattr(mx, "save_safetensors", slow)
+    lasting: list[bool] = []
+
+    def last() -> None:
+        lasting.append(talker.file.exists())
+        talker.engine.saving.connect(lambda on: on and go_on.set())
+
+    talker.engine.close(last)
+    assert lasting == [False] and talker.file.exists()
+    assert notes.of("saving") == [(True,), (False,)] and talker.engine._thread.isFinished()
 
 
 def test_another_setting_reads_the_chat_without_a_word(qtbot: QtBot, talker: Talker, notes: Notes) -> None:

@@ -84,7 +84,7 @@ def test_one_that_will_not_fit_can_be_loaded_anyway(
 def test_the_limit_is_the_person_s(loaded: MainWindow, engine: FakeEngine) -> None:
     engine.machine_told.emit(Machine(round(8e9), "as given", True))
     tight = loaded.fits.of(MODELS[1])[0]
-    loaded._use_settings(replace(loaded.talk.settings, memory_limit=20))
+    loaded.settings.use(replace(loaded.talk.settings, memory_limit=20))
     small = loaded.fits.of(MODELS[1])[0]
     assert tight is not None and small is not None and tight.state != small.state
 

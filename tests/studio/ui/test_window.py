@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
@@ -299,6 +300,10 @@ def test_unloading_goes_back_to_the_start(loaded: MainWindow, engine: FakeEngine
     engine.play_finished("x")
     loaded.models.unload_button.click()
     assert engine.names()[-1] == "unload"
+    assert loaded.models.progress.words.text() == "Unloading the model"
+    # Nothing of it could be called off.
+    assert loaded.models.progress.isVisible() and not loaded.models.progress.cancel.isVisible()
+    assert not loaded.chat.prompt.button.isEnabled()
     engine.unloaded.emit()
     assert loaded.status.model.text() == "No model loaded"
     # What was said stays on the page; it can be gone on with through another model.
@@ -356,6 +361,32 @@ def test_another_scheme_reaches_everything(qapp, loaded: MainWindow, engine: Fak
 def test_closing_ends_the_engine(window: MainWindow, engine: FakeEngine) -> None:
     window.close()
     assert engine.names()[-1] == "close"
+
+
+def test_closing_says_why_it_lasts_and_closes_once(
+    loaded: MainWindow, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(lasting: Callable[[], None]) -> None:
+        engine.calls.append(("close",))
+        lasting()
+        engine.saving.emit(True)
+        loaded.close()
+
+    monkeypatch.setattr(engine, "close", close)
+    loaded.close()
+    assert engine.names().count("close") == 1 and not loaded.isVisible()
+    assert "window closes as soon as" in loaded.chat.notice.sentence
+    assert loaded.status.state.text() == "Saving the cache of the chat"
+
+
+def test_a_cache_on_its_way_to_disk_is_told_in_place_of_the_state(
+    loaded: MainWindow, engine: FakeEngine
+) -> None:
+    engine.saving.emit(True)
+    loaded.tick()
+    assert loaded.status.state.text() == "Saving the cache of the chat"
+    engine.saving.emit(False)
+    assert loaded.status.state.text() == "Ready"
 
 
 def test_a_dropped_folder_is_loaded(loaded: MainWindow, engine: FakeEngine, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -17,8 +17,8 @@ LONG = 20_000
 
 SIGNALS = (
     "methods_ready", "models_found", "progress", "loaded", "unloaded", "plan_changed", "configured",
-    "started", "dropped", "noted", "caches_told", "counted", "finished", "failed", "exported", "cancelled",
-    "state_changed", "comparing", "compared", "tried", "finding", "answered",
+    "started", "dropped", "noted", "caches_told", "saving", "counted", "finished", "failed", "exported",
+    "cancelled", "state_changed", "comparing", "compared", "tried", "finding", "answered",
 )  # fmt: skip
 
 
