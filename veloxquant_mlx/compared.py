@@ -82,6 +82,15 @@ class SideFidelity:
 
 
 @dataclass(frozen=True, slots=True)
+class TellingHead:
+    """The KV head whose queries' outputs hold most of a slot's attention-output error."""
+
+    head: int
+    factor: float
+    """The slot's error over that of the head by itself, both shares."""
+
+
+@dataclass(frozen=True, slots=True)
 class SlotFidelity:
     """One slot of the cache list, fed the uncompressed run's own rows."""
 
@@ -93,6 +102,8 @@ class SlotFidelity:
     keys: SideFidelity | None = None
     """None before anything is compressed, and with no more coded rows than channels."""
     values: SideFidelity | None = None
+    telling: "TellingHead | None" = None
+    """The head that stands best for the slot; None without an error."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import numpy as np
 
 Rotary = Callable[[mx.array, int | mx.array], mx.array]
 """Rows [B, H, S, D] and the offset they begin at -> the same rows turned to their positions. Many embeddings
@@ -40,6 +41,24 @@ def turns(rotary: Rotary, dim: int, ahead: int, count: int) -> mx.array | None:
     A row ``k`` lies at ``k @ turn`` so many positions later. None when the embedding does not take keys of
     ``dim`` channels, or does more than turn them.
     """
+    try:
+        row = rotary(mx.ones((1, 1, 1, dim)), ahead).astype(mx.float32)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    asked = np.array(row).tobytes(), dim, ahead, count
+    if asked not in _found:
+        if len(_found) == _MOST:
+            _found.clear()
+        _found[asked] = _turns(rotary, dim, ahead, count)
+    return _found[asked]
+
+
+_MOST = 4
+_found: dict[tuple[bytes, int, int, int], mx.array | None] = {}
+"""Turns by where an embedding turns a row to: the layers of a model mostly share one, or two."""
+
+
+def _turns(rotary: Rotary, dim: int, ahead: int, count: int) -> mx.array | None:
     positions = [int(ahead * (index * _GOLDEN % 1)) for index in range(count)]
     try:
         found = _turned_to(rotary, dim, positions)

@@ -168,7 +168,7 @@ def _compared(
         slots.append(one)
         yield ReplayStep(len(tokens), len(tokens))
     try:
-        listener.capture(Captured(replayed.rows, replayed.queries, len(tokens), outputs=outputs))
+        listener.capture(Captured(replayed.rows, replayed.queries, len(tokens), outputs=outputs, tried=slots))
     except VeloxQuantError as error:
         # Said when somebody wants to try another setting; the comparison is whole without it.
         _log.info("%s", error)

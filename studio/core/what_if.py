@@ -37,14 +37,16 @@ WIDTHS = (2, 3, 4, 6)
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A setting on the conversation's exact rows, measured on the slots told."""
+    """A setting on the conversation's exact rows, as far as it was tried."""
 
     config: KVCacheConfig
     tokens: int
     errors: tuple[tuple[int, float], ...]
     """Slot and its attention-output error, a share; in the order they were tried."""
+    measured: int
+    """How many of them, from the first on, were measured; the rest is estimated from one head each."""
     slots: int
-    """Slots that can be tried at all; ``errors`` has as many at the end."""
+    """Slots that can be tried at all; as many are measured at the end."""
 
     @property
     def error(self) -> float | None:
@@ -88,20 +90,31 @@ class Finding:
 def try_setting(
     loaded: LoadedModel, listener: Listener, held: Sequence[int], config: KVCacheConfig
 ) -> Generator[ReplayStep | Tried]:
-    """Try a setting on the conversation, slot by slot, the most telling first.
+    """Try a setting on the conversation, slot by slot, the most telling first: all estimated, then measured.
 
     Rows that nobody captured yet are captured first, which runs the model once (ReplayStep).
+    Raises VeloxQuantError where there is nothing that could be told.
     """
     yield from _capture(loaded, listener, held)
     captured = listener.captured
     if captured is None:
         return
     plan = KVCacheBuilder.plan(loaded.model, config)
-    errors: list[tuple[int, float]] = []
-    for one in captured.tries(loaded.model, config):
-        if one.attention_error is not None:
-            errors.append((one.slot, one.attention_error))
-            yield Tried(config, captured.tokens, tuple(errors), plan.replaced)
+    errors: dict[int, float] = {}
+    # A slot of one head is as soon measured as estimated.
+    estimates = captured.estimates(loaded.model, config) if captured.several_heads else ()
+    for found, are_measured in ((estimates, False), (captured.tries(loaded.model, config), True)):
+        measured = 0
+        for one in found:
+            if one.attention_error is not None:
+                errors[one.slot] = one.attention_error
+                measured += are_measured
+                yield Tried(config, captured.tokens, tuple(errors.items()), measured, plan.replaced)
+    if not errors:
+        raise VeloxQuantError(
+            "What a setting does to the answers can't be told here: none of this model's slots is compressed "
+            "by it, or their attention can't be listened to."
+        )
 
 
 def find_smallest(

@@ -45,6 +45,10 @@ class IdleJob(QObject):
         """The steps came to their end, or failed: nothing is wanted any more."""
         raise NotImplementedError
 
+    def say(self, sentence: str) -> None:
+        """Say what went wrong."""
+        self.noted.emit(sentence)
+
     def step(self) -> None:
         """Go on by one."""
         try:
@@ -75,7 +79,7 @@ class IdleJob(QObject):
     def _fail(self, sentence: str) -> None:
         self.put_off()
         self.over()
-        self.noted.emit(sentence)
+        self.say(sentence)
 
 
 class IdleQueue(QObject):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from veloxquant_mlx.models.load import LoadedModel
 
 
+NOTHING_TRIED = "What it does to the answers is seen once the conversation is in the cache: send a message."
 NOTHING_READ = "The search reads the conversation in the cache, and none is there yet: send a message first."
 
 
@@ -81,7 +82,7 @@ class Trier(_SessionJob):
     """Tries the newest setting asked for."""
 
     tried = Signal(object)
-    """Tried, after every slot."""
+    """Tried, after every slot; a sentence where nothing is tried."""
     doing = "trying a setting"
     config: KVCacheConfig | None = None
 
@@ -95,6 +96,13 @@ class Trier(_SessionJob):
         if config != self.config:
             self.put_off()
             self.config = config
+        if config is not None and not self.ready:
+            # It is tried as soon as there is something to try it on.
+            self.say(NOTHING_TRIED)
+
+    def say(self, sentence: str) -> None:
+        """Where the answer is awaited."""
+        self.tried.emit(sentence)
 
     def begun(self) -> Generator[Any]:
         """See IdleJob."""

@@ -60,15 +60,18 @@ class WhatIfWiring(QObject):
     def _on_compared(self, found: "Comparison") -> None:
         self._compared = found
 
-    def _on_tried(self, tried: "Tried") -> None:
-        if tried.config == self._asked and tried.error is not None:
+    def _on_tried(self, tried: "Tried | str") -> None:
+        if isinstance(tried, str):
+            if self._asked is not None:
+                self._cache.figures.set_answers(tried)
+        elif tried.config == self._asked and tried.error is not None:
             self._cache.figures.set_answers(self._words(tried))
 
     def _words(self, tried: "Tried") -> str:
         error = tried.error or 0.0
         count = len(tried.errors)
-        on = f"{tried.slots} slots" if count == tried.slots else f"{count} of {tried.slots} slots"
-        said = f"Attention output {error:.1%} off, measured on {on}"
+        about = "about " if tried.measured < count else ""
+        said = f"Attention output {about}{error:.1%} off, {_how(tried)}"
         compared = self._compared
         if compared is None:
             return said
@@ -82,3 +85,14 @@ class WhatIfWiring(QObject):
         mean = sum(tokens) / len(tokens)
         # KL grows about with the square of the error.
         return f"{said}. KL about {nats(mean * (error / before) ** 2)} predicted, {nats(mean)} measured now"
+
+
+def _how(tried: "Tried") -> str:
+    """On what a figure stands."""
+    count, of = len(tried.errors), f"{tried.slots} slots"
+    if not tried.measured:
+        on = of if count == tried.slots else f"{count} of {of}"
+        return f"estimated from one head of each of {on}"
+    if tried.measured == count:
+        return f"measured on {of}" if count == tried.slots else f"measured on {count} of {of}"
+    return f"measured on {tried.measured} of {of}, estimated on the rest"

@@ -1,15 +1,17 @@
 """A conversation's exact rows and its newest queries: what other settings are tried on without the model."""
 
+import dataclasses
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
 
-from ..compared import SlotFidelity
+from ..cache.readers import on_cpu
+from ..compared import SlotFidelity, TellingHead
 from ..config import KVCacheConfig
 from ..errors import VeloxQuantError
 from ..quantizers.skvq import to_float16
@@ -47,13 +49,21 @@ class Captured:
         tokens: int,
         *,
         outputs: Mapping[int, mx.array] | None = None,
+        tried: Iterable[SlotFidelity] = (),
         memory: int = MEMORY,
         most: int = MOST,
     ) -> None:
-        """``outputs`` are attention outputs of the exact rows that are known already, see ``each_slot``."""
+        """``outputs`` are attention outputs of the exact rows that are known already, see ``each_slot``;
+        ``tried`` is what a setting came to on these rows.
+        """
         self.tokens = tokens
         self.queries = dict(queries)
         self._outputs = dict(outputs or {})
+        self._outputs_of_heads: dict[int, mx.array] = {}
+        """As ``_outputs``, of the telling heads alone."""
+        self._telling: dict[int, TellingHead] = {}
+        for one in tried:
+            self._note(one)
         newest = min((query.queries.shape[2] for query in queries.values()), default=0)
         self.bounds = sorted({*range(0, tokens - newest, BLOCK), tokens - newest, tokens})
         """Where blocks begin and end: the queries' own rows are the last."""
@@ -79,7 +89,7 @@ class Captured:
 
     def close(self) -> None:
         """Give memory and file back."""
-        self._slots, self.queries, self._outputs = [], {}, {}
+        self._slots, self.queries, self._outputs, self._outputs_of_heads = [], {}, {}, {}
         self._file.close()
 
     def tries(
@@ -91,10 +101,61 @@ class Captured:
         of the order is spread over the model.
         """
         order = spread(len(self)) if slots is None else slots
-        yield from each_slot(
-            model, config, self.rows, self.queries, self.bounds,
+        for one in each_slot(
+            model, config, self._rows_to_try, self.queries, self.bounds,
             sides=False, order=order, outputs=self._outputs,
-        )  # fmt: skip
+        ):  # fmt: skip
+            self._note(one)
+            yield one
+
+    def estimates(self, model: Any, config: KVCacheConfig) -> Iterator[SlotFidelity]:
+        """What ``tries`` will find, each slot told by one of its KV heads, in a share of the time.
+
+        The head is the one that had most of the error at the setting tried last, and what it comes to is
+        multiplied by how much more or less the slot came to then. Before the first try it stands for itself.
+        """
+        chosen = {
+            slot: self._telling.get(slot) or TellingHead(slot % query.key_shape[1], 1.0)
+            for slot, query in self.queries.items()
+        }
+
+        def rows(slot: int) -> Rows | None:
+            pair, one = self._rows_to_try(slot), chosen.get(slot)
+            if pair is None or one is None:
+                return None
+            keys, values = (part[:, one.head : one.head + 1] for part in pair)
+            return keys, values
+
+        queries = {slot: _of_head(self.queries[slot], one.head) for slot, one in chosen.items()}
+        for found in each_slot(
+            model, config, rows, queries, self.bounds,
+            sides=False, order=spread(len(self)), outputs=self._outputs_of_heads,
+        ):  # fmt: skip
+            if found.attention_error is not None:
+                error = found.attention_error * chosen[found.slot].factor
+                yield SlotFidelity(found.slot, found.replaced, error)
+
+    @property
+    def several_heads(self) -> bool:
+        """Whether one head is less than a slot."""
+        return any(query.key_shape[1] > 1 for query in self.queries.values())
+
+    def _rows_to_try(self, slot: int) -> Rows | None:
+        pair = self.rows(slot)
+        if pair is None or not on_cpu():
+            return pair
+        # A CPU computes 16 bits slower.
+        keys, values = (part.astype(mx.float32) for part in pair)
+        return keys, values
+
+    def _note(self, one: SlotFidelity) -> None:
+        """Which head tells the slot's error from now on."""
+        if one.telling is None:
+            return
+        before = self._telling.get(one.slot)
+        if before is None or before.head != one.telling.head:
+            self._outputs_of_heads.pop(one.slot, None)
+        self._telling[one.slot] = one.telling
 
     def _put(self, part: mx.array) -> "_Place":
         part = part[:, :, : self.tokens]
@@ -113,6 +174,21 @@ class Captured:
         self._file.seek(place.at)
         data = self._file.read(2 * math.prod(place.shape))
         return mx.array(np.frombuffer(data, np.uint16)).reshape(place.shape).view(place.dtype)
+
+
+def _of_head(query: Query, head: int) -> Query:
+    """The queries that ask one KV head."""
+    every = query.queries.shape[1]
+    each = every // query.key_shape[1]
+    own = slice(head * each, (head + 1) * each)
+    mask = query.mask
+    if isinstance(mask, mx.array) and mask.ndim == 4 and mask.shape[1] == every:
+        mask = mask[:, own]
+    of_keys, of_values = ((shape[0], 1, *shape[2:]) for shape in (query.key_shape, query.value_shape))
+    sinks = None if query.sinks is None else query.sinks[own]
+    return dataclasses.replace(
+        query, queries=query.queries[:, own], mask=mask, sinks=sinks, key_shape=of_keys, value_shape=of_values
+    )
 
 
 class _Place(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from ..builder import KVCacheBuilder
 from ..cache.base import CompressedKVCache
 from ..cache.mixed import own_cache
-from ..compared import SideFidelity, SlotFidelity
+from ..compared import SideFidelity, SlotFidelity, TellingHead
 from ..config import KVCacheConfig
 from ..progress import Progress
 from .capture import Query
@@ -96,46 +96,63 @@ def _slot(
     outputs: dict[int, mx.array],
 ) -> SlotFidelity:
     keys, values = (rows[:, :, : bounds[-1]] for rows in exact)
-    if isinstance(cache, CompressedKVCache):
-        # No model asks here, so the rows themselves are wanted.
-        cache.on_codes = False
+    asked = query is not None and (query.key_shape, query.value_shape) == (keys.shape, values.shape)
+    # Its own attention answers as it answers the model, and sooner than after decoding every row.
+    by_itself = isinstance(cache, CompressedKVCache) and asked and query is not None and query.sinks is None
     seen: Any = None
     for begin, end in pairwise(bounds):
+        if isinstance(cache, CompressedKVCache):
+            # Nobody asks before the last block.
+            cache.on_codes = by_itself and end == bounds[-1]
         seen = cache.update_and_fetch(keys[:, :, begin:end], values[:, :, begin:end])
         mx.eval(cache.state)
-    error = None
-    if query is not None and (query.key_shape, query.value_shape) == (keys.shape, values.shape):
+    error = telling = None
+    if query is not None and asked:
         if slot not in outputs:
             outputs[slot] = _attend(query, keys, values)
-        error = _error(outputs[slot], _attend(query, *_dense(seen, cache)))
+        if by_itself:
+            found = cache.attend(query.queries.astype(mx.float32), query.scale, _float32(query.mask))
+        else:
+            found = _attend(query, *_dense(seen, cache))
+        error, telling = _error(outputs[slot], found.reshape(-1), keys.shape)
     if not sides:
-        return SlotFidelity(slot, True, error)
+        return SlotFidelity(slot, True, error, telling=telling)
     held = _dense(cache.keys_and_values(), cache)
     coded = zip((keys, values), held, _coded(cache, keys, values), strict=True)
-    return SlotFidelity(slot, True, error, *(_side(true, found, *numbers) for true, found, numbers in coded))
+    of_keys, of_values = (_side(true, rows, *numbers) for true, rows, numbers in coded)
+    return SlotFidelity(slot, True, error, of_keys, of_values, telling)
 
 
-def _error(expected: mx.array, found: mx.array) -> float | None:
-    """How far an attention output is off, a share of its length."""
-    norms = mx.stack([mx.linalg.norm(found - expected), mx.linalg.norm(expected)])
-    error, size = np.array(norms).tolist()
-    return float(error / size) if size else None
+def _error(
+    expected: mx.array, found: mx.array, key_shape: Sequence[int]
+) -> tuple[float | None, TellingHead | None]:
+    """How far an attention output is off, a share of its length, and the head that tells most of it."""
+    batch, heads = key_shape[:2]
+    by_head = mx.stack([found - expected, expected]).reshape(2, batch, heads, -1)
+    errors, sizes = np.sqrt(np.array(mx.square(by_head).sum(axis=(1, 3)), np.float64))  # [heads] each
+    size = np.linalg.norm(sizes)
+    if not size:
+        return None, None
+    error = float(np.linalg.norm(errors) / size)
+    head = int(errors.argmax())
+    return error, TellingHead(head, float(error * sizes[head] / errors[head])) if error else None
 
 
 def _attend(query: Query, keys: mx.array, values: mx.array) -> mx.array:
     # float32 throughout: the model's own 16 bits would round away what is looked for.
-    mask = query.mask
-    if isinstance(mask, mx.array) and mask.dtype != mx.bool_:
-        mask = mask.astype(mx.float32)
     out = mx.fast.scaled_dot_product_attention(
         query.queries.astype(mx.float32),
         keys.astype(mx.float32),
         values.astype(mx.float32),
         scale=query.scale,
-        mask=mask,
+        mask=_float32(query.mask),
         sinks=None if query.sinks is None else query.sinks.astype(mx.float32),
     )
     return out.reshape(-1)
+
+
+def _float32(mask: Any) -> Any:
+    return mask.astype(mx.float32) if isinstance(mask, mx.array) and mask.dtype != mx.bool_ else mask
 
 
 def _dense(pair: Any, cache: Any) -> tuple[mx.array, mx.array]:

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from studio.core import comparing
 from studio.core.request import Request
 from studio.ui.find_dialog import FindDialog
-from studio.ui.idle_work import NOTHING_READ
+from studio.ui.idle_work import NOTHING_READ, NOTHING_TRIED
 from tests.studio.ui.worker import LONG, Notes, Speaker
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig
@@ -163,12 +163,35 @@ def test_a_setting_is_tried_between_replies(qtbot: QtBot, engine: Speaker, notes
     engine.try_setting(SKVQ)
     engine.try_setting(wanted)
     qtbot.waitUntil(
-        lambda: any(t.config == wanted and len(t.errors) == t.slots == 3 for (t,) in notes.of("tried")),
+        lambda: any(t.config == wanted and t.measured == t.slots == 3 for (t,) in notes.of("tried")),
         timeout=LONG,
     )
     last = notes.of("tried")[-1][0]
     compared = notes.of("compared")[0][0]
     assert last.error < sum(slot.attention_error for slot in compared.slots) / 3, "8 bits are nearer than 2"
+
+
+def test_a_setting_moved_before_anything_is_in_the_cache_is_tried_after_the_reply(
+    qtbot: QtBot, engine: Speaker, notes: Notes
+) -> None:
+    with qtbot.waitSignal(engine.tried, timeout=LONG) as told:
+        engine.try_setting(SKVQ)
+    assert told.args == [NOTHING_TRIED]
+    ask(engine, PROMPT, 1)
+    qtbot.waitUntil(lambda: getattr(notes.of("tried")[-1][0], "measured", 0) == 3, timeout=LONG)
+
+
+def test_a_setting_that_can_t_be_tried_says_why_where_its_answer_is_awaited(
+    qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.compare(False)
+    with qtbot.waitSignal(engine.finished, timeout=LONG):
+        ask(engine, PROMPT, 1)
+    monkeypatch.setattr(comparing, "ROOM", 0.0)
+    with qtbot.waitSignal(engine.tried, timeout=LONG) as told:
+        engine.try_setting(SKVQ)
+    assert "close other programs" in told.args[0]
+    assert notes.of("noted") == []
 
 
 def test_a_search_is_held_up_by_a_reply_and_goes_on(

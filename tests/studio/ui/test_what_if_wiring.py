@@ -8,6 +8,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from studio.core.what_if import Finding, Point, Tried
+from studio.ui.idle_work import NOTHING_TRIED
 from studio.ui.what_if_wiring import TRYING
 from studio.ui.window import MainWindow
 from tests.studio.ui.comparisons import comparison, reply
@@ -52,10 +53,33 @@ def test_a_moved_control_is_tried_and_said_slot_by_slot(talking: MainWindow, eng
     wanted = move(talking, 7)
     assert engine.calls[-1] == ("try_setting", wanted)
     assert answers(talking) == TRYING
-    engine.tried.emit(Tried(wanted, 300, ((0, 0.02),), 3))
-    assert answers(talking) == "Attention output 2.0% off, measured on 1 of 3 slots"
-    engine.tried.emit(Tried(wanted, 300, ((0, 0.02), (2, 0.04), (1, 0.06)), 3))
+    engine.tried.emit(Tried(wanted, 300, ((0, 0.02),), 0, 3))
+    assert (
+        answers(talking) == "Attention output about 2.0% off, estimated from one head of each of 1 of 3 slots"
+    )
+    errors = ((0, 0.02), (2, 0.04), (1, 0.06))
+    engine.tried.emit(Tried(wanted, 300, errors, 0, 3))
+    assert answers(talking) == "Attention output about 4.0% off, estimated from one head of each of 3 slots"
+    engine.tried.emit(Tried(wanted, 300, errors, 2, 3))
+    assert (
+        answers(talking) == "Attention output about 4.0% off, measured on 2 of 3 slots, estimated on the rest"
+    )
+    engine.tried.emit(Tried(wanted, 300, errors, 3, 3))
     assert answers(talking) == "Attention output 4.0% off, measured on 3 slots"
+
+
+def test_a_model_of_one_head_a_slot_is_measured_at_once(talking: MainWindow, engine: FakeEngine) -> None:
+    wanted = move(talking, 7)
+    engine.tried.emit(Tried(wanted, 300, ((0, 0.02),), 1, 3))
+    assert answers(talking) == "Attention output 2.0% off, measured on 1 of 3 slots"
+
+
+def test_where_nothing_can_be_tried_a_sentence_says_why(talking: MainWindow, engine: FakeEngine) -> None:
+    engine.tried.emit(NOTHING_TRIED)
+    assert answers(talking) == "", "nothing was asked"
+    move(talking, 7)
+    engine.tried.emit(NOTHING_TRIED)
+    assert answers(talking) == NOTHING_TRIED
 
 
 def test_beside_it_stands_what_was_measured_and_the_kl_it_predicts(
@@ -63,7 +87,7 @@ def test_beside_it_stands_what_was_measured_and_the_kl_it_predicts(
 ) -> None:
     engine.compared.emit(comparison(FakeConfig(), reply(1, ["a"], [1], kl=[0.04]), errors=(0.1, 0.1, 0.4)))
     wanted = move(talking, 7)
-    engine.tried.emit(Tried(wanted, 300, ((0, 0.05), (1, 0.05)), 3))
+    engine.tried.emit(Tried(wanted, 300, ((0, 0.05), (1, 0.05)), 2, 3))
     assert answers(talking) == (
         "Attention output 5.0% off, measured on 2 of 3 slots; 10.0% through the setting in use. "
         "KL about 0.010 nats predicted, 0.040 nats measured now"
@@ -73,7 +97,7 @@ def test_beside_it_stands_what_was_measured_and_the_kl_it_predicts(
 def test_an_answer_to_an_older_question_is_not_shown(talking: MainWindow, engine: FakeEngine) -> None:
     older = move(talking, 7)
     move(talking, 6)
-    engine.tried.emit(Tried(older, 300, ((0, 0.02),), 3))
+    engine.tried.emit(Tried(older, 300, ((0, 0.02),), 1, 3))
     assert answers(talking) == TRYING
 
 

@@ -10,7 +10,7 @@ from tests.tiny import tiny_model
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.fidelity import Captured, Replayed, measure, measure_steps, replay
-from veloxquant_mlx.fidelity.captured import spread
+from veloxquant_mlx.fidelity.captured import _of_head, spread
 from veloxquant_mlx.fidelity.slots import each_slot
 
 SKVQ = KVCacheConfig("skvq", skvq_window=16, skvq_bits_key=2, skvq_bits_value=2)
@@ -47,6 +47,43 @@ def test_more_bits_are_nearer(model: Any, replayed: Replayed) -> None:
         config = KVCacheConfig("skvq", skvq_window=16, skvq_bits_key=bits, skvq_bits_value=bits)
         means.append(np.mean([one.attention_error for one in captured.tries(model, config)]))
     assert means[0] > 3 * means[1] > 9 * means[2] > 0
+
+
+def test_an_estimate_from_one_head_is_near_what_is_measured(model: Any, replayed: Replayed) -> None:
+    captured = Captured(replayed.rows, replayed.queries, len(TOKENS))
+    assert captured.several_heads
+    near = KVCacheConfig("skvq", skvq_window=16, skvq_bits_key=3, skvq_bits_value=2)
+    whole = {one.slot: one for one in captured.tries(model, SKVQ)}
+    about = {one.slot: one.attention_error for one in captured.estimates(model, SKVQ)}
+    # The head that was measured with the others, at the same setting, stands for the slot exactly.
+    assert about == pytest.approx({slot: one.attention_error for slot, one in whole.items()}, rel=0.02)
+    about = {one.slot: one.attention_error for one in captured.estimates(model, near)}
+    exact = {one.slot: one.attention_error for one in captured.tries(model, near)}
+    assert list(about) == list(exact)
+    assert about == pytest.approx(exact, rel=0.3)
+
+
+def test_the_telling_head_has_most_of_the_error(model: Any, replayed: Replayed) -> None:
+    captured = Captured(replayed.rows, replayed.queries, len(TOKENS))
+    for one in captured.tries(model, SKVQ):
+        keys, values = captured.rows(one.slot) or ()
+        heads = keys.shape[1]
+        alone = []
+        for head in range(heads):
+            rows = [
+                [part[:, head : head + 1] for part in (keys, values)] if n == one.slot else None
+                for n in range(3)
+            ]
+            query = _of_head(captured.queries[one.slot], head)
+            other = Captured(rows, {one.slot: query}, len(TOKENS))
+            (found,) = [s for s in other.tries(model, SKVQ) if s.replaced]
+            exact = mx.linalg.norm(other._outputs[one.slot])
+            alone.append((found.attention_error, float(exact.item())))
+        squares = np.array([(error * size) ** 2 for error, size in alone])
+        assert one.telling is not None and one.telling.head == squares.argmax()
+        total = np.sqrt(squares.sum() / sum(size**2 for _, size in alone))
+        assert one.attention_error == pytest.approx(total, rel=1e-3)
+        assert one.telling.factor == pytest.approx(total / alone[one.telling.head][0], rel=1e-3)
 
 
 def test_rows_come_back_from_the_file_as_they_were(model: Any, replayed: Replayed) -> None:
