@@ -1,5 +1,6 @@
 """Putting the app together: application, engine, window, in the order a person sees them."""
 
+import atexit
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from studio.core.store import Store
 from studio.ui import theme
 from studio.ui.assets import asset
 from studio.ui.crash_offer import offer_crash_log
-from studio.ui.engine import Engine
+from studio.ui.engine import Engine, EngineThread
 from studio.ui.window import MainWindow
 
 
@@ -21,6 +22,9 @@ class App(QApplication):
 
     def __init__(self, arguments: list[str]) -> None:
         super().__init__(arguments)
+        self.engine_thread = EngineThread()
+        # Also where the event loop was never entered: Qt aborts where a running thread is destroyed.
+        atexit.register(self.engine_thread.end)
         self._window: MainWindow | None = None
         self._wanted: str | None = None
         """What is to be opened as soon as the engine is ready."""
@@ -69,7 +73,7 @@ def make_app(arguments: list[str], scheme: theme.Scheme | None = None) -> App:
 
 def make_window(app: App, store: Store) -> MainWindow:
     """The window with an engine that is not started yet."""
-    engine = Engine()
+    engine = Engine(thread=app.engine_thread)
     with theme.undressed(app):
         window = MainWindow(engine, store)
     # What is connected to the engine holds the window: it must go with it.

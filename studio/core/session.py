@@ -101,12 +101,6 @@ class Session:
         self.new_chat()
         release_memory()
 
-    def close(self) -> None:
-        """Unload, and give back the streams of this thread, which ends: MLX keeps a thread for each."""
-        self.unload()
-        mx.synchronize()
-        mx.clear_streams()
-
     def loaded_info(self) -> LoadedInfo:
         """The model in memory with the plan for the present configuration."""
         model = self.require_model()

@@ -2,13 +2,11 @@
 
 Commands go down as queued signals; steps come up through a deque that the window's timer drains; rare
 events are signals of the Engine. MLX's streams belong to the thread that made them, so the model is
-loaded, used and dropped on the one worker thread, which lives as long as the app.
+loaded, used and dropped on one worker thread, which lives as long as the app.
 """
 
 import contextlib
-import logging
 import threading
-import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QCoreApplication, QEventLoop, QObject, QThread, Signal, Slot
+from PySide6.QtCore import QCoreApplication, QEventLoop, QObject, QThread, Signal, SignalInstance, Slot
 
 from studio.core.keeping import KeptReply
 from studio.core.request import Request
+from studio.ui.edge import edge
 from studio.ui.events import Events
 from studio.ui.idle_work import IdleWork
 from studio.ui.keeper import CacheKeeper
@@ -29,8 +28,6 @@ from veloxquant_mlx.steps import FinishedStep, Step, TokenStep
 
 if TYPE_CHECKING:
     from studio.core.session import Session
-
-_log = logging.getLogger(__name__)
 
 SOON_MS = 300
 """How long a window that closes stands still before it says why."""
@@ -43,14 +40,36 @@ class _Export:
     taken: Any
 
 
+class EngineThread(QThread):
+    """Where engines work that follow one another.
+
+    MLX keeps threads of its own for each thread that ever computed, also for one that has ended: windows
+    that are opened and closed again would leave some more each time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("engine")
+
+    def end(self) -> None:
+        """Wait until it has ended; every engine on it is closed by then."""
+        self.quit()
+        self.wait()
+
+
 class _Worker(Events):
     """Runs on the worker thread. Imports MLX there, after the first window is on the screen."""
+
+    ended = Signal()
+    _edge = edge
 
     def __init__(self) -> None:
         super().__init__()
         self.steps: deque[Step] = deque()
         self.exports: deque[_Export] = deque()
+        self.has_ended = threading.Event()
         self._session: Session | None = None
+        self._home = self.thread()
         self._opened: dict[Path, None] = {}
         self._keeper = CacheKeeper(self)
         self._keeper.noted.connect(self.noted)
@@ -207,15 +226,18 @@ class _Worker(Events):
 
     @Slot()
     def close(self) -> None:
-        """Drop the model on the thread that loaded it, then end the thread."""
+        """Drop the model on the thread that loaded it, then leave the thread to others."""
         with self._edge("models", "closing"):
             if self._session is not None:
                 self._idle.stop()
                 self._keeper.save()
                 # Also files of chats that were deleted for good.
                 self._keeper.tidy()
-                self._session.close()
-        QThread.currentThread().quit()
+                self._session.unload()
+        self.ended.emit()
+        # Only where it lives may it be destroyed.
+        self.moveToThread(self._home)
+        self.has_ended.set()
 
     @Slot()
     def serve_exports(self) -> None:
@@ -296,29 +318,6 @@ class _Worker(Events):
             raise VeloxQuantError("The engine could not start; see the log, then start the app again.")
         return self._session
 
-    @contextlib.contextmanager
-    def _edge(self, where: str, doing: str) -> Iterator[None]:
-        """The thread's edge: every failure becomes one sentence on the screen and details in the log."""
-        try:
-            yield
-        except Cancelled:
-            self.cancelled.emit(where)
-        except VeloxQuantError as error:
-            _log.warning("%s: %s", doing, error, exc_info=error.__cause__ is not None)
-            self.failed.emit(where, str(error), traceback.format_exc())
-        except MemoryError:
-            _log.exception(doing)
-            sentence = (
-                f"The machine ran out of memory while {doing}; choose a smaller setting or a shorter context."
-            )
-            self.failed.emit(where, sentence, traceback.format_exc())
-        except Exception as error:
-            _log.exception(doing)
-            sentence = (
-                f"Something unexpected stopped {doing} ({type(error).__name__}); the details are in the log."
-            )
-            self.failed.emit(where, sentence, traceback.format_exc())
-
 
 class Engine(Events):
     """Commands return at once; everything is answered through signals on the GUI thread."""
@@ -343,18 +342,18 @@ class Engine(Events):
     _exports = Signal()
     _close = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, thread: EngineThread | None = None) -> None:
+        """``thread`` None: one of its own, which ends with it."""
         super().__init__(parent)
         self.state = "starting"
         self._stops: weakref.WeakSet[threading.Event] = weakref.WeakSet()
         """The stops of jobs that wait or run; the worker lets go of those it is done with."""
         self._applying = threading.Event()
-        self._thread = QThread()
-        self._thread.setObjectName("engine")
+        self._thread, self._is_own = thread or EngineThread(), thread is None
         self._worker = _Worker()
         self._worker.moveToThread(self._thread)
         worker = self._worker
-        for down, slot in (
+        self._commands: Sequence[tuple[SignalInstance, Callable[..., None]]] = (
             (self._prepare, worker.prepare), (self._find, worker.find), (self._load, worker.load),
             (self._fetch, worker.fetch_starter), (self._import, worker.import_gguf),
             (self._unload, worker.unload), (self._configure, worker.configure),
@@ -364,8 +363,9 @@ class Engine(Events):
             (self._compare, worker.compare), (self._limit_memory, worker.limit_memory),
             (self._try, worker.try_setting), (self._find_smallest, worker.find_smallest),
             (self._side_by_side, worker.side_by_side), (self._close, worker.close),
-        ):  # fmt: skip
-            down.connect(slot)
+        )  # fmt: skip
+        for command, slot in self._commands:
+            command.connect(slot)
         # Signal to signal: a plain method would be called on the worker thread, even when queued.
         for name in (name for name, value in vars(Events).items() if isinstance(value, Signal)):
             getattr(worker, name).connect(getattr(self, name))
@@ -485,19 +485,25 @@ class Engine(Events):
         return steps
 
     def close(self, lasting: Callable[[], None] = lambda: None) -> None:
-        """Stop whatever runs, give the model back and wait for the thread to end.
+        """Stop whatever runs, give the model back and wait for that; no command does anything afterwards.
 
         ``lasting`` is called where that takes longer, as for a large cache to be saved; the screen is then
         still drawn, but takes no more clicks and keys.
         """
+        if not self._commands:
+            return
         ended = QEventLoop()
-        self._thread.finished.connect(ended.quit)
+        self._worker.ended.connect(ended.quit)
         self.stop()
         self._close.emit()
-        if not self._thread.wait(SOON_MS):
+        for command, slot in self._commands:
+            command.disconnect(slot)
+        self._commands = ()
+        if self._thread.isRunning() and not self._worker.has_ended.wait(SOON_MS / 1000):
             lasting()
             ended.exec(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
-            self._thread.wait()
+        if self._is_own:
+            self._thread.end()
         # What the worker told last, as the end of a reply, is heard before this returns.
         QCoreApplication.sendPostedEvents(self)
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from studio.core import session as session_module
 from studio.core.taken import take
+from studio.ui.engine import EngineThread
 from tests.studio.ui.worker import LONG, Gate, Notes, Speaker, endless
 from veloxquant_mlx import live as live_module
 from veloxquant_mlx.config import KVCacheConfig, methods
@@ -309,6 +311,33 @@ def test_an_engine_that_was_never_started_can_be_closed(qtbot: QtBot) -> None:
     made = Speaker()
     made.close()
     assert not made._thread.isRunning()
+
+
+def test_engines_of_one_app_follow_one_another_on_its_thread(
+    qtbot: QtBot, qapp: QApplication, folder: Path
+) -> None:
+    """The thread goes on when a window closes, and nothing of its engine stays there."""
+    thread = EngineThread()
+    written = []
+    try:
+        for _ in range(2):
+            made = Speaker(thread)
+            with qtbot.waitSignal(made.methods_ready, timeout=LONG):
+                made.start()
+            made.configure(SKVQ)
+            with qtbot.waitSignal(made.loaded, timeout=LONG):
+                made.load(str(folder))
+            written.append(answer(qtbot, made).tokens)
+            notes = Notes(made)
+            made.close()
+            assert thread.isRunning() and made._worker.thread() is qapp.thread()
+            # What a closed engine is told is heard by nobody, least of all on this thread.
+            made.find_models()
+            qapp.processEvents()
+            assert notes.of("models_found") == []
+    finally:
+        thread.end()
+    assert written[0] == written[1] and thread.isFinished()
 
 
 def test_engines_can_follow_one_another(qtbot: QtBot, ready: Speaker, folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from PySide6.QtCore import QObject
 
 from studio.core.request import Request
-from studio.ui.engine import Engine
+from studio.ui.engine import Engine, EngineThread
 from veloxquant_mlx.prompt import Turn
 from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import FinishedStep, Step
@@ -51,8 +51,8 @@ class Notes(QObject):
 class Speaker(Engine):
     """An engine that keeps the turns of one conversation, as the window does, so that tests only send."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, thread: EngineThread | None = None) -> None:
+        super().__init__(thread=thread)
         self.turns: list[Turn] = []
         self.finished.connect(self._note_reply)
         self.failed.connect(self._take_back)
