@@ -23,12 +23,17 @@ def encode_within(loaded: "LoadedModel", turns: Sequence[Turn]) -> list[int]:
     return tokens
 
 
-def check_context(loaded: "LoadedModel", tokens: int) -> None:
-    """Raises VeloxQuantError when the context of a model cannot hold so many tokens and one more."""
+SHORTER = "shorten the message or start a new chat"
+"""What can be done about a conversation that is too long."""
+
+
+def check_context(loaded: "LoadedModel", tokens: int, way_out: str = SHORTER) -> None:
+    """Raises VeloxQuantError, which ends with ``way_out``, when the context of a model cannot hold so many
+    tokens and one more."""
     if loaded.context is not None and tokens >= loaded.context:
         raise VeloxQuantError(
             f"With this message the conversation is {tokens:,} tokens long, but {loaded.info.name} "
-            f"reads at most {loaded.context:,}; shorten the message or start a new chat."
+            f"reads at most {loaded.context:,}; {way_out}."
         )
 
 

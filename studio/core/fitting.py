@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.models.load import LoadedModel
-from veloxquant_mlx.prompt import Turn, check_context, encode, encode_text
+from veloxquant_mlx.prompt import SHORTER, Turn, check_context, encode, encode_text
 
 FREED = 0.25
 """Share of the context that is free afterwards: the next messages then follow without reading all again."""
+LEAVE_OUT = "shorten the message, start a new chat or have the oldest messages left out, which is a setting"
+"""What else can be done where there are older ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +52,6 @@ def fitted(loaded: LoadedModel, turns: Sequence[Turn], *, drop: bool) -> Fitted:
                 said = Fitted(kept, encode(loaded.tokenizer, kept), place - first)
                 if len(said.tokens) < room:
                     break
-    check_context(loaded, len(said.tokens))
+    older = any(role == "user" for role, _ in turns[:-1])
+    check_context(loaded, len(said.tokens), SHORTER if drop or not older else LEAVE_OUT)
     return said

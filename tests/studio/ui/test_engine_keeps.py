@@ -12,6 +12,7 @@ from studio.core.request import Request
 from studio.core.store import Store
 from tests.studio.ui.test_engine import engine, gate, idle, notes, ready
 from tests.studio.ui.worker import LONG, Notes, Speaker
+from veloxquant_mlx import prompt
 from veloxquant_mlx.sampling import Sampling
 from veloxquant_mlx.steps import TokenStep
 
@@ -97,12 +98,17 @@ def test_the_oldest_messages_are_left_out_when_the_context_is_full(
     monkeypatch.setattr(fitting, "encode", noting)
     long = [(("user", "assistant")[n % 2], f"{n} " + "word " * 300) for n in range(5)]
     turns = (("system", "Be brief."), *long)
-    with qtbot.waitSignal(ready.failed, timeout=LONG):
+    with qtbot.waitSignal(ready.failed, timeout=LONG) as refused:
         ready.answer(Request("reply", turns, SHORT))
+    assert fitting.LEAVE_OUT in refused.args[1]
     with qtbot.waitSignal(ready.finished, timeout=LONG):
         ready.answer(Request("reply", turns, SHORT, drop=True))
     assert notes.of("dropped") == [(4,)]
     assert [role for role, _ in read[-1]] == ["system", "user"] and read[-1][1][1].startswith("4 ")
+    # Of a message that is too long by itself nothing can be left out.
+    with qtbot.waitSignal(ready.failed, timeout=LONG) as refused:
+        ready.answer(Request("reply", (("user", "word " * 4200),), SHORT))
+    assert fitting.LEAVE_OUT not in refused.args[1] and prompt.SHORTER in refused.args[1]
 
 
 def test_tokens_are_counted_where_a_model_is_loaded(
