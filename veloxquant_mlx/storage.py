@@ -25,7 +25,7 @@ from .models.load import LoadedModel
 from .models.weights import read_header
 from .prompt import Turn
 
-FORMAT = 1
+FORMAT = 2
 """Rises when a file of before could be misread."""
 _KEY = "veloxquant"
 _MOST_ROWS = 1 << 31

@@ -209,7 +209,7 @@ def test_words_changed_in_the_file_are_noticed(tmp_path: Path, model: LoadedMode
 def test_another_version_is_told(tmp_path: Path, model: LoadedModel) -> None:
     path = tmp_path / "chat.cache"
     _saved(model, path)
-    _about(path, lambda about: about.update(format=2))
+    _about(path, lambda about: about.update(format=1))
     assert "another version" in _refusal(path, model)
 
 

@@ -128,12 +128,16 @@ class CompressedKVCache(KVCache, SlotCache):
     def store(self, keys: mx.array, values: mx.array, *, flush: bool) -> None:
         """Append rows and, unless the flush is left for later, advance the frontier."""
         self._refuse_misfits(keys, values)
-        flushes = self._frontier_at(self.offset + keys.shape[2]) > self.frontier
-        in_range = flushes and self._largest(keys, values) <= FLOAT16_MAX
+        frontier = self._frontier_at(self.offset + keys.shape[2])
+        flushes = frontier > self.frontier
+        # Of a decode step no row is flushed yet: to look at it would have the whole pass wait for this slot.
+        looked_at = flushes and frontier > self.offset
+        largest = self._largest(*((keys, values) if looked_at else ())) if flushes else 0.0
+        in_range = looked_at and largest <= FLOAT16_MAX
         self.key_side.append(_to_storage(keys, in_range=in_range))
         self.value_side.append(_to_storage(values, in_range=in_range))
         self.offset += keys.shape[2]
-        self._unchecked = not flushes
+        self._unchecked = not looked_at
         if flush:
             self._flush()
 
@@ -167,23 +171,26 @@ class CompressedKVCache(KVCache, SlotCache):
                 f"{self.max_ctx:,} set by max_ctx; raise it or start a new chat."
             )
 
-    def _largest(self, keys: mx.array, values: mx.array) -> float:
-        """Largest absolute value among the rows and the tail. Raises CacheError for NaN and infinity.
+    def _largest(self, *fresh: mx.array) -> float:
+        """Largest absolute value among fresh rows and the tail. Raises CacheError for NaN and infinity.
 
         The one forced evaluation, and only when a chunk is flushed: codes of NaN would stay for good.
         """
         waiting = [self.key_side.exact, self.value_side.exact] if self._unchecked else []
         peaks = [
             mx.abs(rows).max().astype(mx.float32)
-            for rows in (keys, values, *waiting)
+            for rows in (*fresh, *waiting)
             # A cache out of a file may stand just where everything was flushed.
             if rows is not None and rows.size
         ]
+        if not peaks:
+            return 0.0
         largest: float = mx.stack(peaks).max().item()  # type: ignore[assignment]
         if not math.isfinite(largest):
+            first = self.frontier if waiting else self.offset
             raise CacheError(
                 f"Slot {self.slot}: the model produced NaN or infinite keys or values at token "
-                f"{self.offset:,} or after; what was being stored is left out."
+                f"{first:,} or after; what was being stored is left out."
             )
         return largest
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from ..quantizers.packing import Lanes, lanes
+from ..quantizers.packing import Lanes, in_lanes, lanes, out_of_lanes
 from ..quantizers.skvq import clip_grid, find_windows, to_float16
 from ..telemetry import ByteCount, HeadBasis
 from .codes import KERNEL_BITS, KERNEL_GROUPS, CodeStore
@@ -22,7 +22,8 @@ class Width(NamedTuple):
     """The latent channels of one width, of all heads together: heads may differ in how many they have."""
 
     store: CodeStore
-    """Per whole group of tokens one row of codes for each channel, [1, 1, groups * channels, group]."""
+    """Per whole group of tokens one row of codes for each channel, [1, 1, groups * channels, group]; the
+    tokens of a group as ``in_lanes`` puts them."""
     start: int
     """Number of its first channel among all stored ones."""
     heads: tuple[range, ...]
@@ -130,7 +131,7 @@ class LatentStore:
             part = grouped[:, width.channels].reshape(1, 1, -1, self.group)
             bits = width.store.bits
             window = find_windows(part, bits, self.group, clip_grid(bits, bell_shaped=True), 1)
-            width.store.append(part, window)
+            width.store.append(in_lanes(part, bits), window)
         total = mx.square(centred).sum(axis=(1, 2))
         return mx.clip(1 - captured / mx.maximum(total, 1e-30), 0, 1)
 
@@ -139,7 +140,9 @@ class LatentStore:
         if self.mean is None:
             raise ValueError("The store has no basis yet.")
         by_width = [
-            width.store.decoded(dtype).reshape(-1, width.heads[-1].stop, self.group).swapaxes(0, 1)
+            out_of_lanes(width.store.decoded(dtype), width.store.bits)
+            .reshape(-1, width.heads[-1].stop, self.group)
+            .swapaxes(0, 1)
             for width in self.widths
         ]  # [channels, groups, group] each
         directions = self._basis(dtype)
@@ -280,29 +283,28 @@ class LatentReader:
         for width in self.store.widths:
             codes, windows = self._codes(width), width.store.windows(queries.dtype)
             lo, scale = windows.reshape(2, -1, codes.shape[1], 1)
-            found.append(
-                mx.quantized_matmul(
-                    queries[None, :, width.channels], codes.view(mx.uint32), scale, lo, transpose=False,
-                    group_size=self.store.group, bits=width.store.bits,
-                )
+            by_lane = mx.quantized_matmul(
+                queries[None, :, width.channels], codes.view(mx.uint32), scale, lo, transpose=False,
+                group_size=self.store.group, bits=width.store.bits,
             )  # fmt: skip
+            found.append(out_of_lanes(by_lane, width.store.bits))
         return reduce(mx.add, found).swapaxes(0, 1)
 
     def _on_lanes(self, queries: mx.array) -> mx.array:
         """As ``_by_kernel``, by plain products."""
         with beside():
             numbers = [self._lanes(width).numbers(self._codes(width)) for width in self.store.widths]
-            windows = [
-                width.store.windows(mx.float32).reshape(2, -1, 1, codes.shape[1])
-                for width, codes in zip(self.store.widths, numbers, strict=True)
-            ]
-            lo, scale = mx.split(mx.concatenate(windows, axis=-1), 2)  # [1, groups, 1, N]
-        groups, channels = lo.shape[1], lo.shape[3]
-        scaled = queries * scale.reshape(groups, 1, channels)
-        found = (queries @ lo.reshape(groups, channels).T)[..., None]
-        for width, of_width in zip(self.store.widths, numbers, strict=True):
-            found = found + self._lanes(width).codes(scaled[..., width.channels] @ of_width)
-        return found
+            windows = [width.store.windows(mx.float32) for width in self.store.widths]
+        on_codes, on_lo = [], []
+        for width, of_width, window in zip(self.store.widths, numbers, windows, strict=True):
+            # Each width apart: a part of the queries of all would be copied for every group of tokens.
+            asked = queries[:, width.channels]
+            lo, scale = mx.split(window, 2)
+            groups, channels, _ = of_width.shape
+            scaled = asked * scale.reshape(groups, 1, channels)
+            on_codes.append(self._lanes(width).codes(scaled @ of_width))  # [groups, Q, group]
+            on_lo.append(lo.reshape(groups, channels) @ asked.T)
+        return (reduce(mx.add, on_codes) + reduce(mx.add, on_lo)[..., None]).swapaxes(0, 1)
 
     def _lanes(self, width: Width) -> Lanes:
         return lanes(width.store.bits, self.store.group)

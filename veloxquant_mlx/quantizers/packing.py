@@ -77,8 +77,8 @@ class Lanes(NamedTuple):
     wide_masks: Mapping[int, mx.array]
     """The masks of so many rows one after another, uint8 [L, 1, rows * bytes]."""
     units: mx.array | None
-    """What the numbers of each lane are multiplied with, float32 [L, 1], where bytes hold whole codes and a
-    row whole bytes."""
+    """What each number is multiplied with to be a code, float32 [L * bytes], where bytes hold whole codes
+    and a row whole bytes."""
 
     def numbers(self, stream: mx.array) -> mx.array:
         """The numbers of each row [..., bytes] of a stream, float32 [..., L * bytes]."""
@@ -95,12 +95,38 @@ class Lanes(NamedTuple):
         return masked.reshape(*lead, len(self.masks), rows, width).astype(mx.float32)
 
     def codes(self, sums: mx.array) -> mx.array:
-        """Sums over numbers [groups, Q, L * bytes] as sums over codes, [Q, groups, codes]."""
-        if self.units is None:
-            return (sums @ self.matrix.T).swapaxes(0, 1)
-        # Every code lies in one byte: a change of order takes a quarter of the product's time.
-        by_lane = mx.unflatten(sums, -1, self.masks.shape) * self.units
-        return mx.flatten(by_lane.transpose(1, 0, 3, 2), -2)
+        """Sums over numbers [..., L * bytes] as sums over codes [..., codes] that ``in_lanes`` had put so."""
+        return sums @ self.matrix.T if self.units is None else sums * self.units
+
+
+def in_lanes(codes: mx.array, bits: int) -> mx.array:
+    """Codes along the last axis in the order in which, once packed, each lane has them side by side.
+
+    Where bytes hold whole codes, neighbours then lie in neighbouring bytes of one lane, and sums over numbers
+    come out in order: to change the order of the sums would take a step of decoding longer than to add them.
+    Other widths stay as they are.
+    """
+    count, depth = codes.shape[-1], _whole_lanes(codes.shape[-1], bits)
+    return (
+        codes
+        if depth == 1
+        else mx.flatten(codes.reshape(*codes.shape[:-1], depth, count // depth).swapaxes(-1, -2), -2)
+    )
+
+
+def out_of_lanes(codes: mx.array, bits: int) -> mx.array:
+    """Undo ``in_lanes``."""
+    count, depth = codes.shape[-1], _whole_lanes(codes.shape[-1], bits)
+    return (
+        codes
+        if depth == 1
+        else mx.flatten(codes.reshape(*codes.shape[:-1], count // depth, depth).swapaxes(-1, -2), -2)
+    )
+
+
+def _whole_lanes(count: int, bits: int) -> int:
+    """Lanes of a row of whole bytes that hold whole codes each; 1 for other rows."""
+    return 8 // bits if 8 % bits == 0 and count * bits % 8 == 0 else 1
 
 
 @lru_cache(maxsize=64)
@@ -125,8 +151,9 @@ def lanes(bits: int, count: int) -> Lanes:
             # A code that lies in two bytes takes its 1 from the first.
             if byte == code * bits // 8:
                 ones[lane, byte] = 1 / weight
-    whole = 8 % bits == 0 and count * bits % 8 == 0
-    units = mx.array(2.0 ** -np.arange(0, 8, bits, dtype=np.float32)[:, None]) if whole else None
+    units = None
+    if 8 % bits == 0 and count * bits % 8 == 0:
+        units = mx.array(np.repeat(2.0 ** -np.arange(0, 8, bits, dtype=np.float32), len(parts)))
     wide = {rows: mx.array(np.tile(masks, rows)[:, None]) for rows in (1, 2, 4, _ROWS_AT_ONCE)}
     found = Lanes(
         mx.array(masks), mx.array(matrix.reshape(count, -1)), mx.array(ones.reshape(-1)), wide, units
