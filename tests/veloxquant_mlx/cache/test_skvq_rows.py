@@ -167,6 +167,19 @@ def test_rows_that_were_not_finite_before_are_refused_when_they_would_become_cod
     assert (cache.offset, cache.quantized_tokens) == (10, 0)
 
 
+def test_a_row_that_stays_exact_is_looked_at_when_it_would_become_a_code() -> None:
+    keys, values = rows(64)
+    told: dict[str, Any] = {"skvq_window": 8, "skvq_recent": 8}
+    whole = feed(skvq(**told), keys, values, [1] * 24)
+    keys[0, 0, 23, 3] = NAN
+    broken = feed(skvq(**told), keys, values, [1] * 24)
+    assert broken.frontier == whole.frontier == 16
+    feed(broken, keys, values, [1] * 7)
+    with pytest.raises(CacheError, match="at token 16 or after"):
+        feed(broken, keys, values, [1])
+    assert (broken.offset, broken.frontier) == (31, 16)
+
+
 @pytest.mark.parametrize("limit", [10, 40])
 def test_a_full_context_is_refused_and_the_cache_stays_as_it_was(limit: int) -> None:
     keys, values = rows(64)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veloxquant_mlx.quantizers.packing import lanes, pack, packed_bytes, unpack
+from veloxquant_mlx.quantizers.packing import in_lanes, lanes, out_of_lanes, pack, packed_bytes, unpack
 
 widths = st.integers(1, 8)
 
@@ -54,6 +54,16 @@ def test_codes_are_weighted_sums_of_masked_bytes(bits: int, count: int, seed: in
     numbers = found.numbers(pack(codes, bits))
     assert mx.array_equal(numbers @ found.matrix.T, codes.astype(mx.float32)).item()
     assert mx.array_equal(found.matrix @ found.ones, mx.ones(count)).item()
+
+
+@given(bits=widths, count=st.integers(1, 150), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_numbers_of_codes_put_in_lanes_come_out_in_order(bits: int, count: int, seed: int) -> None:
+    codes = _codes(seed, (3, count), bits)
+    placed = in_lanes(codes, bits)
+    assert mx.array_equal(out_of_lanes(placed, bits), codes).item()
+    found = lanes(bits, count)
+    assert mx.array_equal(found.codes(found.numbers(pack(placed, bits))), codes.astype(mx.float32)).item()
 
 
 @given(bits=widths, count=st.integers(1, 70), rows=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
