@@ -19,7 +19,8 @@ _EXAMPLE_WORDS = "a slot of 8 heads × 128 channels"
 
 
 class FiguresCard(QFrame):
-    """Two predicted figures with a bar of kinds; in ``rest`` what they are of, what runs, and the plan.
+    """Two predicted figures with a bar of kinds, and what the controls would do to the answers; in ``rest``
+    what the figures are of, what runs, and the plan.
 
     ``rest`` can stand elsewhere, where there is no room for it here.
     """
@@ -65,13 +66,14 @@ class FiguresCard(QFrame):
         self.rest = QWidget()
         lines = QVBoxLayout(self.rest)
         parts.margins(lines, 0, 0, 0, 0, 4)
-        for line in (self.basis, self.answers, self.full, self.running, self.plan):
+        for line in (self.basis, self.full, self.running, self.plan):
             lines.addWidget(line)
         self._column = QVBoxLayout(self)
         parts.margins(self._column, 12, 8, 12, 8, 4)
         self._column.addLayout(grid)
         self._column.addSpacing(2)
         self._column.addWidget(self.bar)
+        self._column.addWidget(self.answers)
         self._column.addWidget(self.rest)
         self.bits_words.setText("per value, predicted")
         self.ratio_words.setText("than 16 bits, predicted")

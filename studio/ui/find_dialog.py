@@ -39,6 +39,8 @@ class FindDialog(QDialog):
         self.limit.setRange(0.0001, 5.0)
         self.limit.setSingleStep(0.01)
         self.limit.setValue(0.05)
+        self.limit.setButtonSymbols(CalmDoubleSpin.ButtonSymbols.NoButtons)
+        self.limit.setProperty("framed", True)
         self.limit.setAccessibleName("KL at most, nats per token")
         self.button = parts.button("Search", "primary")
         self.bar = QProgressBar()
@@ -49,10 +51,15 @@ class FindDialog(QDialog):
         self.chart = ParetoChart()
         self.chart.scheme = scheme_now()
         self.chart.dress()
+        policy = self.chart.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.chart.setSizePolicy(policy)
+        self.key = parts.label(KEY, "small", wrap=True)
         self.detail = parts.label("", "small", wrap=True)
         self.detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._running = False
         self._compose()
+        self._draw(None)
         self.button.clicked.connect(self._clicked)
         self.chart.chosen.connect(self.chosen)
         self.chart.pointed.connect(self.detail.setText)
@@ -72,7 +79,7 @@ class FindDialog(QDialog):
         column.addWidget(self.bar)
         column.addWidget(self.words)
         column.addWidget(self.chart, 1)
-        column.addWidget(parts.label(KEY, "small", wrap=True))
+        column.addWidget(self.key)
         column.addWidget(self.verdict)
         column.addWidget(self.detail)
         scale = min(1.4, parts.text_scale())
@@ -100,7 +107,7 @@ class FindDialog(QDialog):
         tokens = words.count(finding.tokens, "token")
         reference = words.megabytes(finding.reference)
         self.words.setText(f"{finding.words}. {tokens}, {reference} at 16 bits, counted.")
-        self.chart.show_finding(finding)
+        self._draw(finding)
         if finding.complete:
             from studio.ui.charts.pareto import told
 
@@ -111,11 +118,17 @@ class FindDialog(QDialog):
         if self._running:
             self.search_requested.emit(None)
         else:
-            self.chart.show_finding(None)
+            self._draw(None)
             self.verdict.setText("")
             self.words.setText("Getting ready")
             self._run(True)
             self.search_requested.emit(self.limit.value())
+
+    def _draw(self, finding: "Finding | None") -> None:
+        """The chart and its key, once there are points."""
+        for part in (self.chart, self.key):
+            part.setVisible(finding is not None and bool(finding.points))
+        self.chart.show_finding(finding)
 
     def _run(self, running: bool) -> None:
         self._running = running

@@ -86,6 +86,10 @@ def text_document(report: Document, *, light: bool = True, width: int = WIDTH) -
 def pdf(report: Document) -> bytes:
     """A4 pages with their numbers."""
     text = text_document(report)
+    font = text.defaultFont()
+    # Figures of one width are glyphs that a PDF knows no characters of: nobody could search or copy them.
+    font.clearFeatures()
+    text.setDefaultFont(font)
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     writer = QPdfWriter(buffer)

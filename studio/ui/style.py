@@ -117,7 +117,7 @@ QSpinBox, QDoubleSpinBox, QLineEdit {
     selection-background-color: $accent; selection-color: $on_accent;
 }
 QSpinBox:hover, QDoubleSpinBox:hover { border-color: $line; background: $raised; }
-QLineEdit { border-color: $line; background: $raised; }
+QLineEdit, QDoubleSpinBox[framed="true"] { border-color: $line; background: $raised; }
 QLineEdit[role="search"] { border-radius: 6px; padding: 3px 6px; }
 QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; }
 QSpinBox:focus, QDoubleSpinBox:focus, QLineEdit:focus { border: 1px solid $accent; background: $raised; }

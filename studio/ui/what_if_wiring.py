@@ -71,28 +71,28 @@ class WhatIfWiring(QObject):
         error = tried.error or 0.0
         count = len(tried.errors)
         about = "about " if tried.measured < count else ""
-        said = f"Attention output {about}{error:.1%} off, {_how(tried)}"
+        said, how = f"Attention output {about}{error:.1%} off", _how(tried)
         compared = self._compared
         if compared is None:
-            return said
+            return f"{said}, {how}"
         now = {s.slot: s.attention_error for s in compared.slots if s.attention_error is not None}
         same = [now[slot] for slot, _ in tried.errors if slot in now]
         if len(same) < count or not sum(same):
-            return said
+            return f"{said}, {how}"
         before = sum(same) / count
-        said += f"; {before:.1%} through the setting in use"
         tokens = [token.kl for reply in compared.replies for token in reply.fidelity.tokens]
         mean = sum(tokens) / len(tokens)
         # KL grows about with the square of the error.
-        return f"{said}. KL about {nats(mean * (error / before) ** 2)} predicted, {nats(mean)} measured now"
+        kl = f"KL about {nats(mean * (error / before) ** 2)} predicted, {nats(mean)} measured now"
+        return f"{said} ({before:.1%} now), {how}. {kl}"
 
 
 def _how(tried: "Tried") -> str:
     """On what a figure stands."""
     count, of = len(tried.errors), f"{tried.slots} slots"
     if not tried.measured:
-        on = of if count == tried.slots else f"{count} of {of}"
-        return f"estimated from one head of each of {on}"
+        on = "one head a slot" if count == tried.slots else f"one head of each of {count} of {of}"
+        return f"estimated from {on}"
     if tried.measured == count:
         return f"measured on {of}" if count == tried.slots else f"measured on {count} of {of}"
     return f"measured on {tried.measured} of {of}, estimated on the rest"

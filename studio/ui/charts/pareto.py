@@ -176,7 +176,8 @@ class ParetoChart(QuietPlot):
         step = levels[1] if len(levels) > 1 else wide
         every = max(1, math.ceil((high - low + 1) * metrics.height() * 1.6 / height))
         self.set_ticks(
-            [(level, f"{tick_words(level, step)} MB") for level in levels],
+            # At the edge the words would be cut off.
+            [(level, f"{tick_words(level, step)} MB") for level in levels if level < 0.97 * wide],
             [(float(power), f"{10.0**power:.{max(0, -power)}f}") for power in range(low, high + 1, every)],
         )
         self.show_range((0.0, wide), (float(low), float(high)))

@@ -33,6 +33,12 @@ def test_the_words_and_charts_are_on_it(qtbot: QtBot) -> None:
     assert pages(pdf(document(report))) >= 4
 
 
+def test_its_figures_can_be_searched_and_copied(qtbot: QtBot) -> None:
+    data = pdf(document(sample()))
+    known = re.findall(rb"begincmap.*?endcmap", data, flags=re.DOTALL)
+    assert known and all(b"<0030>" in characters for characters in known), "a font without a nought"
+
+
 def test_a_longer_report_has_more_pages(qtbot: QtBot) -> None:
     long = sample()
     long["transcript"] = [{"role": "user", "content": "word " * 20_000}]

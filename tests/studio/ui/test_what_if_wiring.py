@@ -59,7 +59,7 @@ def test_a_moved_control_is_tried_and_said_slot_by_slot(talking: MainWindow, eng
     )
     errors = ((0, 0.02), (2, 0.04), (1, 0.06))
     engine.tried.emit(Tried(wanted, 300, errors, 0, 3))
-    assert answers(talking) == "Attention output about 4.0% off, estimated from one head of each of 3 slots"
+    assert answers(talking) == "Attention output about 4.0% off, estimated from one head a slot"
     engine.tried.emit(Tried(wanted, 300, errors, 2, 3))
     assert (
         answers(talking) == "Attention output about 4.0% off, measured on 2 of 3 slots, estimated on the rest"
@@ -89,7 +89,7 @@ def test_beside_it_stands_what_was_measured_and_the_kl_it_predicts(
     wanted = move(talking, 7)
     engine.tried.emit(Tried(wanted, 300, ((0, 0.05), (1, 0.05)), 2, 3))
     assert answers(talking) == (
-        "Attention output 5.0% off, measured on 2 of 3 slots; 10.0% through the setting in use. "
+        "Attention output 5.0% off (10.0% now), measured on 2 of 3 slots. "
         "KL about 0.010 nats predicted, 0.040 nats measured now"
     )
 
@@ -114,6 +114,7 @@ def opened(window: MainWindow):  # type: ignore[no-untyped-def]
     window.cache.menu.smallest.trigger()
     dialog = window.what_if.dialog
     assert dialog is not None and dialog.isVisible()
+    assert dialog.chart.isHidden(), "an empty chart says nothing"
     return dialog
 
 
