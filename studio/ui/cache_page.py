@@ -37,10 +37,11 @@ class CachePage(QWidget):
         self.method_box = QComboBox()
         self.method_box.setAccessibleName("Method")
         self.preset_box = PresetBox()
-        for box in (self.method_box, self.preset_box):
+        # Uncompressed is the longest name of a method; those of presets are shorter or end in dots.
+        for box, share in ((self.method_box, 5), (self.preset_box, 4)):
             box.setMinimumContentsLength(7)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-            row.addWidget(box, 1)
+            row.addWidget(box, share)
         self.menu = PresetMenu(self)
         row.addWidget(self.menu)
         return row

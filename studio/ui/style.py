@@ -119,6 +119,7 @@ QSpinBox, QDoubleSpinBox, QLineEdit {
 QSpinBox:hover, QDoubleSpinBox:hover { border-color: $line; background: $raised; }
 QLineEdit, QDoubleSpinBox[framed="true"] { border-color: $line; background: $raised; }
 QLineEdit[role="search"] { border-radius: 6px; padding: 3px 6px; }
+QLineEdit QToolButton { background: transparent; border: none; padding: 0; min-height: 0; }
 QSpinBox QLineEdit, QDoubleSpinBox QLineEdit { border: none; background: transparent; }
 QSpinBox:focus, QDoubleSpinBox:focus, QLineEdit:focus { border: 1px solid $accent; background: $raised; }
 QSpinBox:disabled, QDoubleSpinBox:disabled, QLineEdit:disabled { color: $faint; }
