@@ -83,7 +83,9 @@ class WhatIfWiring(QObject):
         tokens = [token.kl for reply in compared.replies for token in reply.fidelity.tokens]
         mean = sum(tokens) / len(tokens)
         # KL grows about with the square of the error.
-        kl = f"KL about {nats(mean * (error / before) ** 2)} predicted, {nats(mean)} measured now"
+        predicted = nats(mean * (error / before) ** 2)
+        near = "" if predicted.startswith("below") else "about "
+        kl = f"KL {near}{predicted} predicted, {nats(mean)} measured now"
         return f"{said} ({before:.1%} now), {how}. {kl}"
 
 

@@ -92,6 +92,8 @@ def test_beside_it_stands_what_was_measured_and_the_kl_it_predicts(
         "Attention output 5.0% off (10.0% now), measured on 2 of 3 slots. "
         "KL about 0.010 nats predicted, 0.040 nats measured now"
     )
+    engine.tried.emit(Tried(wanted, 300, ((0, 0.0), (1, 0.0)), 2, 3))
+    assert answers(talking).endswith("KL below 0.00001 nats predicted, 0.040 nats measured now")
 
 
 def test_an_answer_to_an_older_question_is_not_shown(talking: MainWindow, engine: FakeEngine) -> None:
