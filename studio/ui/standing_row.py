@@ -10,7 +10,7 @@ from studio.ui.applying import Standing
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import PrefillStep
 
-SET = "Set for the first message."
+SET = "Set for the next message."
 IN_USE = "In use by this conversation."
 QUEUED = "Waits for the end of this reply, then reads the conversation again."
 APPLYING = "Being applied."

@@ -69,10 +69,11 @@ def _figures(first: Report, second: Report) -> Iterator[Item]:
     def speed(name: str) -> list[str]:
         return [number(report["speeds"][name], 1, "tokens/s") for report in (first, second)]
 
-    kl, same = [], []
+    kl, same, through = [], [], []
     for found in (report.get("fidelity") for report in (first, second)):
         kl.append(number(found["kl_nats_per_token"]["mean"], 4, "nats per token") if found else NOT_MEASURED)
         same.append(f"{100 * found['same_first_choice']:.1f} %" if found else NOT_MEASURED)
+        through.append(", then ".join(found.get("through") or ()) or "not told" if found else NOT_MEASURED)
     both = (first, second)
     rows = [
         ["Tokens in the cache, counted", *(f"{r['tokens']['in_cache']:,}" for r in both)],
@@ -87,6 +88,7 @@ def _figures(first: Report, second: Report) -> Iterator[Item]:
         ["Peak while writing, measured", *memory("mlx_peak_decode_bytes_measured")],
         ["KL, mean, measured", *kl],
         ["Same first choice, measured", *same],
+        ["Both of answers written through", *through],
     ]
     yield Table.of(("figure", "A", "B"), rows, (1, 2))
 

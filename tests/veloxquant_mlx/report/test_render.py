@@ -146,12 +146,13 @@ def test_every_chart_is_a_whole_drawing() -> None:
 
 
 def test_two_reports_side_by_side() -> None:
-    first = sample(fidelity=FIDELITY)
+    first = sample(fidelity=FIDELITY | {"through": ["skvq:Balanced"]})
     second = sample(history(((300, 700),), slots=4, foreign=frozenset({1})), reference=None)
     second["method"]["parameters"]["skvq_window"]["value"] = 64
     said = text_of(html(comparison(first, second)))
     assert "different numbers of tokens" in said
     assert "Window 128 64" in said
+    assert "Both of answers written through skvq:Balanced not measured" in said
     assert "not measured" in said
     per = [r["totals"]["counted_bytes"]["total"] / r["tokens"]["in_cache"] for r in (first, second)]
     assert f"{per[1] / per[0]:.2f} times A" in said
