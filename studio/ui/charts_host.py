@@ -14,10 +14,11 @@ from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
-REST_MS, LONGEST_REST_MS = 500, 1000
+REST_MS, LONGEST_REST_MS = 250, 2000
 """Time between two drawings while steps come: growth by a token or two is not seen any sooner."""
-SHARE = 100
-"""The rest is this many times as long as drawing took, within these bounds: a slow processor draws less."""
+SHARE = 300
+"""The rest is this many times as long as preparing a drawing took, within these bounds. Painting takes twice
+as long, so that the charts have one hundredth of the thread: a slow processor draws less."""
 
 
 class ChartsHost(QFrame):
@@ -109,6 +110,11 @@ class ChartsHost(QFrame):
             self.panel.refresh()
             took = 1000 * (time.perf_counter() - began)
             self._rest.start(round(min(LONGEST_REST_MS, max(REST_MS, SHARE * took))))
+
+    def settle(self) -> None:
+        """Draw what came last at once: nothing more does for now."""
+        self._rest.stop()
+        self.refresh()
 
     def _draw_late(self) -> None:
         if self._late:

@@ -92,7 +92,9 @@ class ReplyFlow:
                 text.append(step.text)
                 self._measure(step.count)
         self._chat.append("".join(text))
-        if drawn:
+        if ended:
+            self._charts.settle()
+        elif drawn:
             self._charts.refresh()
         return ended
 
