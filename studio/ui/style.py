@@ -111,6 +111,17 @@ QComboBox QAbstractItemView {
 }
 QComboBox QAbstractItemView::item { min-height: 24px; padding: 0 6px; border-radius: 4px; }
 
+QTableView {
+    background: $panel; border: 1px solid $line; border-radius: 6px; gridline-color: $line;
+    selection-background-color: $accent_soft; selection-color: $text;
+}
+QTableView::item { padding: 0 6px; }
+QHeaderView { background: $panel; }
+QHeaderView::section {
+    background: $panel; color: $muted; padding: 4px 16px 4px 8px;
+    border: none; border-right: 1px solid $line; border-bottom: 1px solid $line;
+}
+
 QSpinBox, QDoubleSpinBox, QLineEdit {
     background: transparent; border: 1px solid transparent; border-radius: 4px;
     padding: 0 3px; min-height: 18px;
