@@ -8,18 +8,23 @@ clock and by processor time; the latter is the steadier one on a machine that do
 out what a second core does at the same time. Methods are spelled as on the command line.
 """
 
+# ruff: noqa: E402
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from veloxquant_mlx.openblas import ensure_openblas
+
+# It does not help an MLX that is loaded already.
+ensure_openblas()
+
 import mlx.core as mx
 from mlx_lm.models import base as mlx_lm_base
 
 from veloxquant_mlx.cache.base import CompressedKVCache
 from veloxquant_mlx.config import KVCacheConfig
-from veloxquant_mlx.openblas import ensure_openblas
 from veloxquant_mlx.spelling import read_method
 
 SLOTS, BLOCK, STEPS = 4, 128, 64
@@ -32,7 +37,6 @@ Reading = tuple[float, float]
 
 def main() -> None:
     """Print the table."""
-    ensure_openblas()
     context = int(sys.argv[1]) if len(sys.argv) > 1 else 4096
     names = tuple(sys.argv[2:]) or METHODS
     configs = [KVCacheConfig("plain"), *(read_method(name) for name in names)]

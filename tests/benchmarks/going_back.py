@@ -5,17 +5,22 @@
 A conversation of about 2,000 tokens in 20 turns, each a prompt of text and a short reply.
 """
 
+# ruff: noqa: E402
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from veloxquant_mlx.openblas import ensure_openblas
+
+# It does not help an MLX that is loaded already.
+ensure_openblas()
+
 from studio.core.session import Message, Session
 from veloxquant_mlx.cache.slot import snapshot
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.fidelity.text import read_text
-from veloxquant_mlx.openblas import ensure_openblas
 from veloxquant_mlx.steps import FinishedStep, Step, TokenStep
 
 TURNS = 20
@@ -76,7 +81,6 @@ def measure(session: Session, preset: str, config: KVCacheConfig, text: str) -> 
 
 def main() -> None:
     """Print a line for each preset."""
-    ensure_openblas()
     folder, *presets = sys.argv[1:] or ["starter"]
     session = Session(KVCacheConfig("plain"))
     if folder == "starter":
