@@ -1,7 +1,7 @@
 """The rotary embedding of each slot, found in the model, for methods that foresee where keys will lie."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -41,21 +41,33 @@ def turns(rotary: Rotary, dim: int, ahead: int, count: int) -> mx.array | None:
     A row ``k`` lies at ``k @ turn`` so many positions later. None when the embedding does not take keys of
     ``dim`` channels, or does more than turn them.
     """
+    if not _shared:
+        return _turns(rotary, dim, ahead, count)
     try:
         row = rotary(mx.ones((1, 1, 1, dim)), ahead).astype(mx.float32)
     except (TypeError, ValueError, RuntimeError):
         return None
-    asked = np.array(row).tobytes(), dim, ahead, count
-    if asked not in _found:
-        if len(_found) == _MOST:
-            _found.clear()
-        _found[asked] = _turns(rotary, dim, ahead, count)
-    return _found[asked]
+    # Layers mostly share one embedding, or two; where one turns a row tells which it is.
+    asked, known = (np.array(row).tobytes(), dim, ahead, count), _shared[-1]
+    if asked not in known:
+        known[asked] = _turns(rotary, dim, ahead, count)
+    return known[asked]
 
 
-_MOST = 4
-_found: dict[tuple[bytes, int, int, int], mx.array | None] = {}
-"""Turns by where an embedding turns a row to: the layers of a model mostly share one, or two."""
+@contextlib.contextmanager
+def shared_turns() -> Iterator[None]:
+    """Within the block, layers that are turned alike share what ``turns`` finds; nothing is held after it."""
+    own: dict[tuple[bytes, int, int, int], mx.array | None] = {}
+    _shared.append(own)
+    try:
+        yield
+    finally:
+        # Blocks of generators may end in any order.
+        _shared[:] = [one for one in _shared if one is not own]
+
+
+_shared: list[dict[tuple[bytes, int, int, int], mx.array | None]] = []
+"""What the open blocks found, by where an embedding turns a row to."""
 
 
 def _turns(rotary: Rotary, dim: int, ahead: int, count: int) -> mx.array | None:

@@ -8,7 +8,7 @@ import mlx.nn as nn
 import pytest
 
 from tests.tiny import tiny_model
-from veloxquant_mlx.rotary import rotary_of, turns
+from veloxquant_mlx.rotary import rotary_of, shared_turns, turns
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2"])
@@ -55,6 +55,31 @@ def test_an_embedding_that_takes_one_offset_at_a_time_is_asked_for_each(narrow: 
     assert every is not None
     assert each is not None
     assert mx.allclose(every, each, atol=1e-5).item()
+
+
+def test_layers_turned_alike_share_what_is_found_as_long_as_they_are_asked_together() -> None:
+    asked: list[float] = []
+
+    def layer(base: float) -> Any:
+        def rotary(rows: mx.array, offset: int | mx.array) -> mx.array:
+            asked.append(base)
+            return nn.RoPE(32, base=base)(rows, offset=offset)
+
+        return rotary
+
+    with shared_turns():
+        first = turns(layer(1e4), 32, 100, 5)
+        once = len(asked)
+        assert turns(layer(1e4), 32, 100, 5) is first
+        assert len(asked) == once + 1
+        other = turns(layer(1e5), 32, 100, 5)
+    assert first is not None
+    assert other is not None
+    assert not mx.allclose(first, other).item()
+    after = turns(layer(1e4), 32, 100, 5)
+    assert after is not None
+    assert after is not first
+    assert mx.array_equal(after, first).item()
 
 
 def test_without_a_layer_for_each_slot_nobody_can_tell() -> None:

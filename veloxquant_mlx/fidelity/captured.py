@@ -15,6 +15,7 @@ from ..compared import SlotFidelity, TellingHead
 from ..config import KVCacheConfig
 from ..errors import VeloxQuantError
 from ..quantizers.skvq import to_float16
+from ..rotary import shared_turns
 from .capture import Query
 from .slots import Rows, each_slot
 
@@ -101,12 +102,13 @@ class Captured:
         of the order is spread over the model.
         """
         order = spread(len(self)) if slots is None else slots
-        for one in each_slot(
-            model, config, self._rows_to_try, self.queries, self.bounds,
-            sides=False, order=order, outputs=self._outputs,
-        ):  # fmt: skip
-            self._note(one)
-            yield one
+        with shared_turns():
+            for one in each_slot(
+                model, config, self._rows_to_try, self.queries, self.bounds,
+                sides=False, order=order, outputs=self._outputs,
+            ):  # fmt: skip
+                self._note(one)
+                yield one
 
     def estimates(self, model: Any, config: KVCacheConfig) -> Iterator[SlotFidelity]:
         """What ``tries`` will find, each slot told by one of its KV heads, in a share of the time.
@@ -127,13 +129,14 @@ class Captured:
             return keys, values
 
         queries = {slot: _of_head(self.queries[slot], one.head) for slot, one in chosen.items()}
-        for found in each_slot(
-            model, config, rows, queries, self.bounds,
-            sides=False, order=spread(len(self)), outputs=self._outputs_of_heads,
-        ):  # fmt: skip
-            if found.attention_error is not None:
-                error = found.attention_error * chosen[found.slot].factor
-                yield SlotFidelity(found.slot, found.replaced, error)
+        with shared_turns():
+            for found in each_slot(
+                model, config, rows, queries, self.bounds,
+                sides=False, order=spread(len(self)), outputs=self._outputs_of_heads,
+            ):  # fmt: skip
+                if found.attention_error is not None:
+                    error = found.attention_error * chosen[found.slot].factor
+                    yield SlotFidelity(found.slot, found.replaced, error)
 
     @property
     def several_heads(self) -> bool:
