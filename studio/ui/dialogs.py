@@ -153,6 +153,7 @@ class LogWindow(QDialog):
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setAccessibleName("Log")
+        self.text.setPlaceholderText("Nothing was noted yet: warnings and failures stand here.")
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         font = self.text.font()
         font.setFamilies([fonts.fixed_family()])
