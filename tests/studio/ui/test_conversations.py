@@ -1,5 +1,6 @@
 """Chats in the window: what is said, kept, found again, and what becomes of a reply that ends badly."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -236,7 +237,7 @@ def test_what_was_deleted_is_gone_before_the_engine_is(loaded: MainWindow, engin
     loaded.conversations._delete(loaded.talk.store.chats()[0].id)
     left: list[int] = []
 
-    def close() -> None:
+    def close(lasting: Callable[[], None]) -> None:
         do = loaded.talk.store._connection
         left.extend(do.execute("SELECT count(*) FROM chats").fetchone())
 
