@@ -132,7 +132,8 @@ class CompressedKVCache(KVCache, SlotCache):
         flushes = frontier > self.frontier
         # Of a decode step no row is flushed yet: to look at it would have the whole pass wait for this slot.
         looked_at = flushes and frontier > self.offset
-        largest = self._largest(*((keys, values) if looked_at else ())) if flushes else 0.0
+        fresh = (keys, values) if looked_at else ()
+        largest = self._largest(*fresh) if flushes else 0.0
         in_range = looked_at and largest <= FLOAT16_MAX
         self.key_side.append(_to_storage(keys, in_range=in_range))
         self.value_side.append(_to_storage(values, in_range=in_range))

@@ -106,27 +106,24 @@ def in_lanes(codes: mx.array, bits: int) -> mx.array:
     come out in order: to change the order of the sums would take a step of decoding longer than to add them.
     Other widths stay as they are.
     """
-    count, depth = codes.shape[-1], _whole_lanes(codes.shape[-1], bits)
-    return (
-        codes
-        if depth == 1
-        else mx.flatten(codes.reshape(*codes.shape[:-1], depth, count // depth).swapaxes(-1, -2), -2)
-    )
+    depth = _whole_lanes(codes.shape[-1], bits)
+    return _transposed(codes, depth) if depth > 1 else codes
 
 
 def out_of_lanes(codes: mx.array, bits: int) -> mx.array:
     """Undo ``in_lanes``."""
-    count, depth = codes.shape[-1], _whole_lanes(codes.shape[-1], bits)
-    return (
-        codes
-        if depth == 1
-        else mx.flatten(codes.reshape(*codes.shape[:-1], count // depth, depth).swapaxes(-1, -2), -2)
-    )
+    depth = _whole_lanes(codes.shape[-1], bits)
+    return _transposed(codes, codes.shape[-1] // depth) if depth > 1 else codes
+
+
+def _transposed(codes: mx.array, parts: int) -> mx.array:
+    """Codes along the last axis as so many equal parts, the first of every part first."""
+    return mx.flatten(mx.unflatten(codes, -1, (parts, -1)).swapaxes(-1, -2), -2)
 
 
 def _whole_lanes(count: int, bits: int) -> int:
-    """Lanes of a row of whole bytes that hold whole codes each; 1 for other rows."""
-    return 8 // bits if 8 % bits == 0 and count * bits % 8 == 0 else 1
+    """Lanes of a row of whole bytes that hold whole codes each; 0 for other rows."""
+    return 8 // bits if 8 % bits == 0 and count * bits % 8 == 0 else 0
 
 
 @lru_cache(maxsize=64)
@@ -152,7 +149,7 @@ def lanes(bits: int, count: int) -> Lanes:
             if byte == code * bits // 8:
                 ones[lane, byte] = 1 / weight
     units = None
-    if 8 % bits == 0 and count * bits % 8 == 0:
+    if _whole_lanes(count, bits):
         units = mx.array(np.repeat(2.0 ** -np.arange(0, 8, bits, dtype=np.float32), len(parts)))
     wide = {rows: mx.array(np.tile(masks, rows)[:, None]) for rows in (1, 2, 4, _ROWS_AT_ONCE)}
     found = Lanes(
