@@ -87,11 +87,12 @@ _IN_WORDS = re.compile(r"[ >]*(?:[-*+] +|\d{1,9}[.)] +)?[^\W\d_]")
 """Begins a line that is words by now, whatever follows."""
 
 
-def grow(document: QTextDocument, drawn: str, text: str) -> bool:
+def grow(end: QTextCursor, drawn: str, text: str) -> bool:
     """Put what ``text`` has more than ``drawn`` at the end of the document that shows ``drawn``.
 
-    The document is then what ``render`` makes of ``text``, laid out anew only in its last paragraph. False,
-    and nothing is done, where the new letters may mean more than themselves.
+    ``end`` stands there and stays there: moving a cursor would lay the paragraph out once more. The document
+    is then what ``render`` makes of ``text``, laid out anew only in its last paragraph. False, and nothing is
+    done, where the new letters may mean more than themselves.
     """
     if not text.startswith(drawn) or len(text) > LONGEST:
         return False
@@ -106,15 +107,13 @@ def grow(document: QTextDocument, drawn: str, text: str) -> bool:
     paragraph = shown[shown.rfind("\n\n") + 1 :]
     if not _IN_WORDS.match(line) or "[" in paragraph or len(line) + len(new) > LONGEST_LINE:
         return False
-    cursor = QTextCursor(document)
-    cursor.movePosition(QTextCursor.MoveOperation.End)
-    letters, block = cursor.charFormat(), cursor.block()
+    letters, block = end.charFormat(), end.block()
     plain = letters.fontWeight() <= QFont.Weight.Normal and not (
         letters.isAnchor() or letters.fontItalic() or letters.fontFixedPitch() or letters.fontStrikeOut()
     )
-    if not plain or _is_code(block) or not block.text().endswith(word) or cursor.currentTable() is not None:
+    if not plain or _is_code(block) or not block.text().endswith(word) or end.currentTable() is not None:
         return False
-    cursor.insertText(new)
+    end.insertText(new)
     return True
 
 

@@ -39,7 +39,6 @@ class Opening(QObject):
         self._recent = recent_models(store)
         models.set_recent(self._recent)
         window.setAcceptDrops(True)
-        window.installEventFilter(self)
         models.load_requested.connect(self.load)
         models.import_requested.connect(self.import_gguf)
         models.starter_requested.connect(self.fetch_starter)
@@ -137,16 +136,13 @@ class Opening(QObject):
 
     # Dropping a model on the window ------------------------------------------------------------
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Folders and GGUF files are welcome."""
-        if isinstance(event, QDropEvent) and event.type() in (QEvent.Type.DragEnter, QEvent.Type.Drop):
-            path = self._dropped(event)
-            if path:
-                event.acceptProposedAction()
-                if event.type() == QEvent.Type.Drop:
-                    self.open_path(path)
-                return True
-        return super().eventFilter(watched, event)
+    def drop(self, event: QDropEvent) -> None:
+        """A folder or a GGUF file is welcome: let go on the window, it is opened."""
+        path = self._dropped(event)
+        if path:
+            event.acceptProposedAction()
+            if event.type() == QEvent.Type.Drop:
+                self.open_path(path)
 
     def _dropped(self, event: QDropEvent) -> str:
         urls = event.mimeData().urls()

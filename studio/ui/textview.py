@@ -125,6 +125,8 @@ class ProseView(TextView):
         self._text = ""
         self._drawn = ""
         self._plain = False
+        self._end = QTextCursor(self.document())
+        """Where what is new is put."""
         self._again = 0.0
         self._late = QTimer(self)
         self._late.setSingleShot(True)
@@ -161,13 +163,12 @@ class ProseView(TextView):
         self._filling = True
         try:
             if self._plain and text.startswith(self._drawn):
-                cursor = QTextCursor(self.document())
-                cursor.movePosition(QTextCursor.MoveOperation.End)
                 new = words.clean(text[len(self._drawn) :])
-                cursor.insertText(markdown.broken(new, cursor.positionInBlock()))
-            elif not (self._drawn and markdown.grow(self.document(), self._drawn, text)):
+                self._end.insertText(markdown.broken(new, self._end.positionInBlock()))
+            elif not (self._drawn and markdown.grow(self._end, self._drawn, text)):
                 scale = parts.text_scale()
                 self._plain = not markdown.render(self.document(), text.rstrip("\n"), tokens(), scale)
+                self._end.movePosition(QTextCursor.MoveOperation.End)
         finally:
             self._filling = False
         self._drawn = text

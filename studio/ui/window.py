@@ -3,7 +3,7 @@
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSize, QTimer
-from PySide6.QtGui import QCloseEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QMainWindow
 
 from studio.core.flush import waiting_words
@@ -28,6 +28,7 @@ from studio.ui.links import ask_to_open
 from studio.ui.manners import Manners
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
+from studio.ui.pace import SHORTEST_MS, Pace
 from studio.ui.papers import Papers
 from studio.ui.settings_wiring import SettingsWiring
 from studio.ui.side_wiring import SideWiring
@@ -37,9 +38,8 @@ from studio.ui.what_if_wiring import WhatIfWiring
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import FinishedStep, Plan
 
-TICK_MS = 100
-"""Beside a model that takes all caches of the processor, being woken costs as much as the work itself."""
 TICKS_PER_WORDS = 4
+"""Figures in words are read slower than the words of the reply."""
 OWN_CACHE = "the model's own cache"
 """What a reply comes through where a method finds no slot to compress."""
 
@@ -58,6 +58,7 @@ class MainWindow(QMainWindow):
         self._context: int | None = None
         self._plan: Plan | None = None
         self._ticks = 0
+        self._pace = Pace()
 
         self.top = TopBar()
         self.models, self.chats, self.chat, self.cache = ModelsPanel(), ChatsPanel(), Chat(), CachePanel()
@@ -83,7 +84,6 @@ class MainWindow(QMainWindow):
         self.side = SideWiring(engine, self.cache, self.talk)
         self.background = Background(self, engine, lambda: self.talk.settings)
         self.timer = QTimer(self)
-        self.timer.setInterval(TICK_MS)
         self.timer.timeout.connect(self.tick)
         self._compose()
         self.actions_ = Actions(self)
@@ -163,6 +163,14 @@ class MainWindow(QMainWindow):
             self.conversations.look_elsewhere()
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "charts"):
             QTimer.singleShot(0, self.charts, self.charts.follow_palette)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Something is held over the window: an event filter would see each of its paintings too."""
+        self.opening.drop(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Something is let go on the window."""
+        self.opening.drop(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """The engine ends before the window does."""
@@ -317,7 +325,7 @@ class MainWindow(QMainWindow):
         elif config is not None:
             shapes = shapes_of(self._info)
             self.charts.set_waiting(waiting_words(config, shapes[0] if shapes else None))
-        self.timer.start()
+        self.timer.start(SHORTEST_MS)
         self._ready()
 
     def _on_finished(self, step: FinishedStep) -> None:
@@ -371,6 +379,7 @@ class MainWindow(QMainWindow):
         self._ticks += 1
         if self._ticks % TICKS_PER_WORDS == 0 or not self.flow.active:
             self._refresh_words()
+        self.timer.setInterval(self._pace.rest())
         if not self.flow.active and not self.engine.busy:
             self.timer.stop()
 

@@ -47,6 +47,10 @@ class PixelItem(pg.GraphicsObject):
     def viewRangeChanged(self) -> None:
         self.viewTransformChanged()
 
+    def update(self, *_: Any) -> None:
+        """Paint anew with everything else that changed in the window: see QuietPlot."""
+        self._plot.viewport().update()
+
     def paint_grid(self, painter: QPainter, to_pixels: QTransform, frame: QRectF) -> None:
         """A hairline across the frame at every value of ``grid``."""
         painter.setPen(self._plot.ink.grid)
@@ -71,7 +75,8 @@ class QuietPlot(pg.PlotWidget):
     """Two bare axes around one view that only the program moves.
 
     The view's data coordinates are set by ``show_range``; the axes hold exactly the ticks they are given.
-    Wheel and drag are told, not acted on, and only where ``movable`` is set.
+    Wheel and drag are told, not acted on, and only where ``movable`` is set. A scene that looks for what of
+    it changed paints at once and by itself; here what changes asks for the next picture of the whole window.
     """
 
     hovered = Signal(object)
@@ -87,6 +92,7 @@ class QuietPlot(pg.PlotWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent=parent, background=None, enableMenu=False)
         self.setObjectName("plot")
+        self.setViewportUpdateMode(pg.PlotWidget.ViewportUpdateMode.NoViewportUpdate)
         self.setFrameShape(pg.PlotWidget.Shape.NoFrame)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(120, 72)
@@ -154,6 +160,7 @@ class QuietPlot(pg.PlotWidget):
             return
         self._range = (x, y)
         self.getViewBox().setRange(xRange=x, yRange=y, padding=0)
+        self.viewport().update()
 
     def set_ticks(self, x: list[tuple[float, str]], y: list[tuple[float, str]]) -> None:
         """Set the axes' ticks and fit the left axis to its widest number."""
@@ -166,6 +173,7 @@ class QuietPlot(pg.PlotWidget):
         metrics = QFontMetricsF(small(self.font()))
         wide = max((metrics.horizontalAdvance(words) for _, words in y), default=0.0)
         self.left.setWidth(max(24.0, wide + 2 * GAP))
+        self.viewport().update()
 
     def tick_words(self) -> tuple[list[str], list[str]]:
         """The numbers along the bottom and the left axis."""

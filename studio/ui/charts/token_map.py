@@ -5,7 +5,7 @@ from html import escape
 
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QCursor, QFontMetricsF
-from PySide6.QtWidgets import QGraphicsView, QToolTip
+from PySide6.QtWidgets import QToolTip
 
 from studio.ui.charts.frame import Table
 from studio.ui.charts.ink import small
@@ -39,8 +39,6 @@ class TokenMap(TokensView):
         self.plot.addItem(self._rows, ignoreBounds=True)
         self.plot.getViewBox().invertY(True)
         self.plot.words_above = True
-        # The frontier's name stands there, where repainting the rows alone does not reach.
-        self.plot.setViewportUpdateMode(QGraphicsView.ViewportUpdateMode.FullViewportUpdate)
         self._scene = Scene()
         self.set_empty(NOTHING)
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from PySide6.QtGui import QTextCursor, QTextDocument
 
 from studio.ui import markdown
 from studio.ui.theme import DARK
@@ -38,15 +39,24 @@ def tokens(text: str, seed: int) -> Iterator[str]:
         at = end
 
 
+def end_of(document: QTextDocument) -> QTextCursor:
+    """A cursor behind the last letter."""
+    made = QTextCursor(document)
+    made.movePosition(QTextCursor.MoveOperation.End)
+    return made
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", TEXTS)
 def test_grown_is_rendered(name: str, seed: int) -> None:
     grown, whole = markdown.SafeDocument(), markdown.SafeDocument()
+    end = QTextCursor(grown)
     text = drawn = ""
     for token in tokens(TEXTS[name], seed):
         text += token
-        if not (drawn and markdown.grow(grown, drawn, text)):
+        if not (drawn and markdown.grow(end, drawn, text)):
             markdown.render(grown, text.rstrip("\n"), DARK, 1.0)
+            end.movePosition(QTextCursor.MoveOperation.End)
         drawn = text
         markdown.render(whole, text.rstrip("\n"), DARK, 1.0)
         assert grown.toHtml() == whole.toHtml(), text
@@ -58,7 +68,7 @@ def test_words_grow_without_rendering() -> None:
     markdown.render(document, text, DARK, 1.0)
     rendered = 0
     for token in tokens(WORDS[2:], 0):
-        rendered += not markdown.grow(document, text, text + token)
+        rendered += not markdown.grow(end_of(document), text, text + token)
         text += token
     assert rendered == 0
 
@@ -67,5 +77,5 @@ def test_what_is_too_long_for_markdown_does_not_grow() -> None:
     document = markdown.SafeDocument()
     line = "w" * (markdown.LONGEST_LINE - 1)
     markdown.render(document, line, DARK, 1.0)
-    assert markdown.grow(document, line, line + "w")
-    assert not markdown.grow(document, line + "w", line + "ww")
+    assert markdown.grow(end_of(document), line, line + "w")
+    assert not markdown.grow(end_of(document), line + "w", line + "ww")

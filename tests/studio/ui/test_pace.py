@@ -1,0 +1,23 @@
+"""The rest between two looks follows what the last one cost, within its bounds."""
+
+import pytest
+
+from studio.ui.pace import LONGEST_MS, SHARE, SHORTEST_MS, Pace
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.0001, 0.0006, 0.001, 0.02, 1.0])
+def test_the_rest_is_a_multiple_of_what_the_look_cost(monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
+    spent = [5.0]
+    monkeypatch.setattr("studio.ui.pace.time.thread_time", lambda: spent[0])
+    pace = Pace()
+    for _ in range(3):
+        spent[0] += cost
+        rest = pace.rest()
+        assert SHORTEST_MS <= rest <= LONGEST_MS
+        if SHORTEST_MS < 1000 * SHARE * cost < LONGEST_MS:
+            assert rest == round(1000 * SHARE * cost)
+    assert rest == (SHORTEST_MS if cost < 0.00025 else LONGEST_MS if cost >= 0.00125 else rest)
+    # Work done between looks, by a hand on a slider say, does not hold the next one up for longer than that.
+    spent[0] += 60
+    assert pace.rest() == LONGEST_MS
+    assert pace.rest() == SHORTEST_MS
