@@ -2,8 +2,8 @@
 
 import time
 
-SHORTEST_MS, LONGEST_MS = 50, 250
-"""Twenty looks a second where they cost nothing to speak of; words come four times a second at worst."""
+SHORTEST_MS, LONGEST_MS = 50, 300
+"""Twenty looks a second where they cost nothing to speak of; words come more than three times a second at worst."""
 SHARE = 200
 """The rest is this many times the processor time that this thread took for the last look."""
 
