@@ -165,11 +165,12 @@ class _Row(QWidget):
 
 
 class BitBar(Labelled):
-    """A list of whole numbers; its mean stands beside the words."""
+    """A list of whole numbers; its mean stands beside the words, where there is no room for the word."""
 
     def __init__(self, label: str, unit: str, low: int, high: int, tip: str) -> None:
         super().__init__(label, unit, tip)
         self._kind = unit
+        self.unit.setToolTip("The mean of all columns")
         self.column.setSpacing(4)
         self.row = _Row(low, high)
         self.row.setAccessibleName(self.spoken)
@@ -197,4 +198,4 @@ class BitBar(Labelled):
     def _say(self) -> None:
         values = self.value()
         if values:
-            self.unit.setText(f"mean {sum(values) / len(values):.3g} {self._kind}".rstrip())
+            self.unit.setText(f"{sum(values) / len(values):.3g} {self._kind}".rstrip())

@@ -168,9 +168,13 @@ class CachePanel(QFrame):
 
     def set_snapshot(self, snapshot: CacheSnapshot | None) -> None:
         """The running cache; None when there is none. Called at the pace of words."""
+        held = self.figures.tokens
         self.figures.set_snapshot(snapshot)
         if snapshot is None:
             self._talking = False
+            self._say()
+        elif self._ghost is not None and held != snapshot.tokens:
+            # How many tokens would be read again.
             self._say()
         if self.figures.wants_prediction:
             self._predict()

@@ -112,8 +112,8 @@ class ModelsList(QListWidget):
         self.scheduleDelayedItemsLayout()
 
     def minimumSizeHint(self) -> QSize:
-        """Two rows at least; the rest scrolls."""
-        return QSize(120, 96)
+        """A row at least, the rest scrolls: a long notice below takes its room here, not from the chats."""
+        return QSize(120, 44)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Delete gives a download up; models are the person's own files."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from pyqtgraph.functions import arrayToQPath, arrayToQPolygonF
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTransform
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen, QTransform
 
 from studio.ui.charts.figures import fine
 from studio.ui.charts.ink import STACK, small
@@ -81,8 +81,7 @@ class Areas(PixelItem):
             return tokens * to_pixels.m11() + to_pixels.dx()
 
         def height(values: np.ndarray) -> np.ndarray:
-            # A drawing saved as lines knows no clip: nothing may reach beyond the frame.
-            return np.maximum(values * (to_pixels.m22() / 1e6) + base, frame.top())
+            return values * (to_pixels.m22() / 1e6) + base
 
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if drawing is not None and len(drawing.tokens):
@@ -92,18 +91,18 @@ class Areas(PixelItem):
             for kind in reversed(self.tops):
                 outline = (
                     np.concatenate([[x[0]], x, [x[-1]]]),
-                    np.concatenate([[base], height(self.tops[kind]), [base]]),
+                    np.concatenate([[base], np.maximum(height(self.tops[kind]), frame.top()), [base]]),
                 )
                 painter.setBrush(ink.brushes[kind])
                 painter.drawPolygon(arrayToQPolygonF(*outline))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             self._paint_marks(painter, to_pixels, frame)
             painter.setPen(ink.resident)
-            painter.drawPath(arrayToQPath(x, height(drawing.resident)))
+            painter.drawPath(_line(x, height(drawing.resident), frame.top()))
             painter.setPen(ink.reference)
-            painter.drawPath(arrayToQPath(*_sparse(x, height(drawing.reference))))
+            painter.drawPath(_line(*_sparse(x, height(drawing.reference)), frame.top()))
         if self.ghost is not None:
-            path = arrayToQPath(across(self.ghost[:, 0]), height(self.ghost[:, 1]))
+            path = _line(across(self.ghost[:, 0]), height(self.ghost[:, 1]), frame.top())
             # On a bed of the background: codes have the colour of the accent where it is dark.
             painter.strokePath(path, QPen(ink.halo, 5))
             painter.setPen(ink.ghost)
@@ -143,7 +142,8 @@ class Areas(PixelItem):
         if tip is None:
             return
         x = float(across(np.array([tip.tokens]))[0])
-        reference, resident = height(np.array([tip.reference, tip.resident])).tolist()
+        ends = height(np.array([tip.reference, tip.resident]))
+        reference, resident = np.maximum(ends, frame.top()).tolist()
         if not frame.left() - 0.5 <= x <= frame.right() + 0.5:
             return
         if not tip.live:
@@ -158,7 +158,7 @@ class Areas(PixelItem):
             self._paint_frontier(painter, frame, at, resident, words)
         ghost = None
         if self.ghost is not None and tip.live and self.ghost[-1, 0] == tip.tokens:
-            ghost = float(height(self.ghost[-1:, 1])[0])
+            ghost = max(frame.top(), float(height(self.ghost[-1:, 1])[0]))
         self._paint_figures(painter, frame, x, reference, resident, ghost)
 
     def _paint_frontier(self, painter: QPainter, frame: QRectF, x: float, top: float, words: str) -> None:
@@ -236,6 +236,24 @@ def kept_apart(places: list[float], least: float, low: float, high: float) -> li
                 kept[above + 1] += short / 2
         kept = [min(max(y, low + i * least), high - (len(kept) - 1 - i) * least) for i, y in enumerate(kept)]
     return [kept[order.index(index)] for index in range(len(places))]
+
+
+def cut(x: np.ndarray, y: np.ndarray, top: float) -> tuple[np.ndarray, np.ndarray]:
+    """A line without what lies above a height: NaN there, and a point where it crosses."""
+    # A drawing saved as lines knows no clip: nothing may reach beyond the frame.
+    above = y < top
+    if not above.any():
+        return x, y
+    last = np.flatnonzero(above[1:] != above[:-1])
+    share = (top - y[last]) / (y[last + 1] - y[last])
+    crossing = x[last] + share * (x[last + 1] - x[last])
+    x, y = np.insert(x, last + 1, crossing), np.insert(y, last + 1, top)
+    return x, np.where(y < top, np.nan, y)
+
+
+def _line(x: np.ndarray, y: np.ndarray, top: float) -> QPainterPath:
+    x, y = cut(x, y, top)
+    return arrayToQPath(x, y, connect="finite" if np.isnan(y).any() else "all")
 
 
 def _sparse(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

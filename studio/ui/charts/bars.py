@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPen, QTransform
 from studio.ui.charts.ink import STACK
 from studio.ui.charts.plot import PixelItem, QuietPlot
 
-WIDEST = 44.0
+WIDEST = 72.0
 """Pixels a bar may be wide: a model of three slots is not a wall of colour."""
 _OUTLINED = 7.0
 """Pixels a bar needs for a dashed outline of its own; below, the 16-bit heights join to one line."""
@@ -15,7 +15,7 @@ _OUTLINED = 7.0
 
 def between(pitch: float) -> float:
     """Pixels left free between bars that come every ``pitch`` pixels."""
-    return 1.0 if pitch < 9 else 2.0 if pitch < 16 else 4.0
+    return 1.0 if pitch < 9 else 2.0 if pitch < 16 else 4.0 if pitch < 40 else 8.0
 
 
 class Bars(PixelItem):

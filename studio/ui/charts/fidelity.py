@@ -148,8 +148,8 @@ class FidelityView(TokensView):
         elif len(errors) and not np.isnan(errors).all():
             worst = int(np.nanargmax(errors))
             self.set_detail(
-                f"Attention output through {shown.through}: {np.nanmean(errors):.1f} % off per slot on "
-                f"average, {errors[worst]:.1f} % at most, in slot {worst}, measured with the newest queries"
+                f"Attention output through {shown.through}: {np.nanmean(errors):.2f} % off per slot on "
+                f"average, {errors[worst]:.2f} % at most, in slot {worst}, measured with the newest queries"
             )
         else:
             self.set_detail("")

@@ -45,6 +45,7 @@ class ChartFrame(QWidget):
         self._sentence = label("", "lead", wrap=True)
         self._sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._detail = _line()
+        self._detail.setObjectName("detail")
         self._detail.hide()
         self.more = QToolButton()
         self.more.setText("⋯")
@@ -133,7 +134,7 @@ class ChartFrame(QWidget):
 
     def set_detail(self, text: str, more: str = "") -> None:
         """Words below the view; none hide the line. ``more`` is told by the tooltip."""
-        tip = f"{text}. {more}" if more else text
+        tip = f"{text}\n{more}" if more else text
         if tip != self._detail.toolTip() or text != self._detail.text():
             self._detail.setText(text)
             self._detail.setToolTip(tip)

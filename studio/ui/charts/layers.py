@@ -14,12 +14,13 @@ from studio.ui.charts.frame import ChartFrame, Table
 from studio.ui.charts.ink import STACK, small
 from studio.ui.charts.plot import QuietPlot
 from studio.ui.charts.scale import decimal_ticks, limit, tick_words
-from studio.ui.charts.scene import NOTHING, Scene
-from studio.ui.charts.slot_detail import SlotDetail
+from studio.ui.charts.scene import Scene
+from studio.ui.charts.slot_detail import SlotDetail, slot_notes
 from studio.ui.parts import margins, text_scale
 from studio.ui.theme import Scheme
 from veloxquant_mlx.telemetry import BYTE_KINDS, LayerStats
 
+PROMISE = "Every slot of the cache will stand here as a bar, beside what it would take at 16 bits"
 PICK = "Click a slot to read its bytes here"
 DETAIL_WIDTH = 520
 """Pixels of the detail at 100 % text; it stands beside the bars where they keep as much."""
@@ -49,7 +50,7 @@ class LayersChart(ChartFrame):
         self._plot.resized.connect(self._arrange)
         self._plot.hovered.connect(self._hover)
         self._plot.pressed.connect(self._press)
-        self.set_empty(NOTHING)
+        self.set_empty(PROMISE)
 
     @property
     def drawn(self) -> dict[str, np.ndarray]:
@@ -92,7 +93,7 @@ class LayersChart(ChartFrame):
             np.array([layer.resident_bytes for layer in layers], np.int64),
             np.array([layer.reference_bytes for layer in layers], np.int64),
         )
-        self.set_empty("" if layers else NOTHING)
+        self.set_empty("" if layers else PROMISE)
         self._arrange()
         self._say()
 
@@ -134,7 +135,8 @@ class LayersChart(ChartFrame):
             self.set_detail(PICK)
         else:
             figures = sentence(layer.counted, layer.resident_bytes, layer.reference_bytes)
-            self.set_detail("; ".join([f"Slot {layer.slot}: {brief(layer)}", *self._notes(layer)]), figures)
+            more = "\n".join([figures, *slot_notes(layer, scene)])
+            self.set_detail("; ".join([f"Slot {layer.slot}: {brief(layer)}", *self._notes(layer)]), more)
 
     def _notes(self, layer: LayerStats) -> list[str]:
         """Why a slot is not compressed, or where its frontier is."""
@@ -183,7 +185,7 @@ class LayersChart(ChartFrame):
         layer = self._scene.layers[slot]
         text = table(
             f"Slot {slot}", layer.counted, layer.resident_bytes, layer.reference_bytes,
-            self._plot.ink, self._notes(layer),
+            self._plot.ink, slot_notes(layer, self._scene),
         )  # fmt: skip
         QToolTip.showText(QCursor.pos(), text, self._plot)
 

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetricsF, QHelpEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from studio.ui.charts.ink import ink, small
+from studio.ui.charts.meanings import MEANINGS
 from studio.ui.theme import Scheme
 from veloxquant_mlx.telemetry import KIND_LABELS
 
@@ -21,6 +22,7 @@ class _Entry:
     words: str
     at: QPointF
     """Left end and vertical middle."""
+    wide: float
 
 
 class Legend(QWidget):
@@ -83,7 +85,7 @@ class Legend(QWidget):
             wide = self._mark_width(key) + _NEAR + metrics.horizontalAdvance(words)
             if x and x + wide > width:
                 x, row = 0.0, row + 1
-            entries.append(_Entry(key, words, QPointF(x, (row + 0.5) * line)))
+            entries.append(_Entry(key, words, QPointF(x, (row + 0.5) * line), wide))
             widest = max(widest, x + wide)
             x += wide + _FAR
         return widest + 1, (row + 1) * line, entries
@@ -92,10 +94,27 @@ class Legend(QWidget):
     def _mark_width(key: str) -> float:
         return 1.0 if key == "mark" else 16.0 if key in _LINES else _MARK
 
+    def meaning_at(self, x: float, y: float) -> str:
+        """What the entry at a place means, or nothing between entries."""
+        half = (QFontMetricsF(small(self.font())).height() + 6) / 2
+        for entry in self._placed(self.width())[2]:
+            if 0 <= x - entry.at.x() < entry.wide and abs(y - self._above() - entry.at.y()) <= half:
+                return f"{entry.words}: {MEANINGS[entry.key]}"
+        return ""
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            QToolTip.showText(event.globalPos(), self.meaning_at(event.x(), event.y()), self)
+            return True
+        return super().event(event)
+
+    def _above(self) -> int:
+        """Layouts may give more height than the lines take."""
+        return max(0, self.height() - self.heightForWidth(self.width())) // 2
+
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        # Layouts may give more height than the lines take.
-        painter.translate(0, max(0, self.height() - self.heightForWidth(self.width())) // 2)
+        painter.translate(0, self._above())
         self.paint(painter, self.width())
         painter.end()
 

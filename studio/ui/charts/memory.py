@@ -14,11 +14,12 @@ from studio.ui.charts.figures import fine, table
 from studio.ui.charts.frame import Table
 from studio.ui.charts.ink import small
 from studio.ui.charts.scale import decimal_ticks, limit, tick_words, worth_drawing
-from studio.ui.charts.scene import NOTHING, Scene
+from studio.ui.charts.scene import Scene
 from studio.ui.charts.timeline import Timeline
 from studio.ui.charts.tokens_view import TokensView
 from veloxquant_mlx.telemetry import BYTE_KINDS, ByteCount
 
+PROMISE = "With the first message the bytes of the cache rise here, under the dashed line of 16 bits"
 _MEASURED = ("resident", "active_memory")
 
 
@@ -30,9 +31,7 @@ class MemoryChart(TokensView):
         self._areas = Areas(self.plot)
         self.plot.addItem(self._areas, ignoreBounds=True)
         self._scene = Scene()
-        self._closer = 1.0
-        """How much of the height is seen against all of it, by Ctrl and the wheel."""
-        self.set_empty(NOTHING)
+        self.set_empty(PROMISE)
 
     @property
     def drawn(self) -> MemoryDrawing | None:
@@ -60,8 +59,8 @@ class MemoryChart(TokensView):
     def show_scene(self, scene: Scene) -> None:
         """Show a history with the figures of one moment of it."""
         self._scene = scene
-        self.set_empty(scene.nothing)
-        if scene.snapshot is None or scene.history is None or scene.nothing:
+        self.set_empty(scene.nothing(PROMISE))
+        if scene.snapshot is None or scene.history is None or self.empty:
             self._areas.tip = None
             self._areas.take(None)
             self.set_words("")
@@ -88,9 +87,8 @@ class MemoryChart(TokensView):
         return names, zip(*known, strict=True)
 
     def zoom_up(self, factor: float) -> None:
-        """See ``factor`` times as much of the height; 0 is all of it again."""
-        self._closer = min(1.0, max(1 / 64, self._closer * factor)) if factor else 1.0
-        self.arrange()
+        """See ``factor`` times as much of the height."""
+        self.timeline.zoom_up(factor)
 
     def arrange(self) -> None:
         """Fit axes and ticks to the data, leaving room for the labels at the lines' ends."""
@@ -111,7 +109,7 @@ class MemoryChart(TokensView):
             *(float(line.max(initial=0)) for line in (drawing.reference, drawing.resident)),
             *(float(top.max(initial=0)) for top in self._areas.tops.values()),
         )
-        high = limit(tallest * 1.04 * self._closer / 1e6)
+        high = limit(tallest * 1.04 * self.timeline.height / 1e6)
         levels = decimal_ticks(high, max(1, min(5, int(height / (metrics.height() * 2)))))
         step = levels[1] if len(levels) > 1 else high
         self._areas.grid = levels

@@ -25,8 +25,12 @@ class MomentBar(QWidget):
         self.live = Switch("Follow live")
         self.live.setToolTip("Every view shows the newest token. Off, everything stands still.")
         self.live.toggled.connect(self._toggled)
-        self.whole = button("Show all", "link", "All tokens along the bottom again (0)")
+        self.whole = button("Show all", "link", "All tokens and the whole height again (0)")
         self.whole.clicked.connect(timeline.show_all)
+        # Where there is one moment only, as when a conversation is read again, the views stay as high.
+        policy = self.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.setSizePolicy(policy)
         row = QHBoxLayout(self)
         margins(row, 0, 0, 0, 0, 10)
         row.addWidget(self.live)
@@ -50,7 +54,7 @@ class MomentBar(QWidget):
         if told != self.words.text():
             self.words.setText(told)
             self.slider.setAccessibleDescription(told)
-        self.whole.setVisible(self._timeline.shown is not None)
+        self.whole.setVisible(self._timeline.closer)
 
     def _slid(self, row: int) -> None:
         if row < len(self._tokens):

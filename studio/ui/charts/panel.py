@@ -136,7 +136,7 @@ class ChartsPanel(QWidget):
         newest = history.snapshot.tokens if history is not None and history.snapshot is not None else 0
         timeline.grow(newest)
         version = None if history is None else history.version
-        state = (version, timeline.moment, timeline.shown, self._told)
+        state = (version, timeline.moment, timeline.shown, timeline.height, self._told)
         stale = [view for view in self.views if view.isVisible() and self._seen.get(view) != state]
         if self._seen.get(self.moments) != state and self.isVisible():
             self.moments.show_history(history)

@@ -13,12 +13,13 @@ from studio.ui.charts.ink import small
 from studio.ui.charts.layers import slot_ticks, walk
 from studio.ui.charts.plot import PixelItem, QuietPlot
 from studio.ui.charts.ramp import RampKey, shade
-from studio.ui.charts.scene import NOTHING, Scene
+from studio.ui.charts.scene import Scene
 from studio.ui.charts.spectrum import Spectrum, head_facts
 from studio.ui.parts import margins
 from studio.ui.theme import Scheme
 from veloxquant_mlx.telemetry import HeadBasis
 
+PROMISE = "Every head will have its cell here: how many directions of its keys it keeps"
 NOT_FITTED = "Each head gets its rank with the first codes, when its basis is fitted to the keys."
 PICK = "Click a head, or walk with the arrow keys, to see its spectrum"
 WIDEST = 56.0
@@ -103,7 +104,7 @@ class RankView(ChartFrame):
         row.addWidget(self.plot, 3)
         row.addWidget(self.spectrum, 2)
         self._key = RampKey()
-        super().__init__("Rank", "latent channels kept, slots × heads", body, self._key)
+        super().__init__("Rank", "directions of the keys kept, slots × heads", body, self._key)
         self._cells = Cells(self.plot)
         self.plot.addItem(self._cells, ignoreBounds=True)
         self.plot.getViewBox().invertY(True)
@@ -115,7 +116,7 @@ class RankView(ChartFrame):
         self._scene = Scene()
         self._slot: int | None = None
         self._chosen_head = 0
-        self.set_empty(NOTHING)
+        self.set_empty(PROMISE)
 
     @property
     def drawn(self) -> np.ndarray:
@@ -210,7 +211,7 @@ class RankView(ChartFrame):
         if method is not None and "rank" not in method.gauges:
             return no_rank(method.label)
         if self._scene.snapshot is None:
-            return NOTHING
+            return PROMISE
         plan = self._scene.plan
         if plan is not None and not plan.replaced:
             return plan.sentence

@@ -8,7 +8,6 @@ from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan
 from veloxquant_mlx.telemetry import CacheSnapshot, LayerStats
 
-NOTHING = "Nothing yet: the first message fills this chart"
 WAITING = "Nothing compressed yet: the first tokens stay exact"
 
 
@@ -31,11 +30,10 @@ class Scene:
         """The slots at the moment shown."""
         return () if self.snapshot is None else self.snapshot.layers
 
-    @property
-    def nothing(self) -> str:
-        """Why there are no tokens to draw; empty when there are."""
+    def nothing(self, promise: str) -> str:
+        """Why there are no tokens to draw, or nothing; ``promise`` says what the first will show."""
         if self.snapshot is None:
-            return NOTHING
+            return promise
         if self.snapshot.tokens:
             return ""
         held = fine(self.snapshot.resident_bytes)

@@ -6,9 +6,10 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollA
 
 from studio.ui.charts.figures import Line, lines
 from studio.ui.charts.ink import Ink
+from studio.ui.charts.meanings import FRONTIER, MEANINGS
 from studio.ui.charts.scene import Scene
 from studio.ui.parts import clear_scroll, label, margins
-from veloxquant_mlx.telemetry import LayerStats
+from veloxquant_mlx.telemetry import KIND_LABELS, LayerStats
 
 PICK = "Click a slot, or walk with the arrow keys, to read what it holds."
 
@@ -71,6 +72,37 @@ class _Figures(QWidget):
                     part.setText(text)
 
 
+class _Kinds(QWidget):
+    """Every kind of byte with its meaning, while no slot is chosen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        grid = QGridLayout(self)
+        margins(grid, 0, 0, 0, 0, 2)
+        grid.setHorizontalSpacing(8)
+        grid.setColumnStretch(2, 1)
+        self._rows: dict[str, tuple[_Mark, QLabel, QLabel]] = {}
+        for row, (kind, name) in enumerate([*KIND_LABELS.items(), ("", "frontier")]):
+            cells = (_Mark(), label(name), label(MEANINGS.get(kind, FRONTIER), "small", wrap=True))
+            for column, cell in enumerate(cells):
+                grid.addWidget(cell, row, column)
+            self._rows[kind] = cells
+
+    @property
+    def text(self) -> str:
+        """Everything shown, one line each."""
+        shown = ((name, meaning) for _, name, meaning in self._rows.values() if not name.isHidden())
+        return "\n".join(f"{name.text()}: {meaning.text()}" for name, meaning in shown)
+
+    def show_kinds(self, ink: Ink, *, foreign: bool) -> None:
+        """In a scheme's colours; slots that are not ours only where there are some."""
+        for kind, (mark, _, _) in self._rows.items():
+            mark.colour = ink.colours[kind].name() if kind else ""
+            mark.update()
+        for cell in self._rows["foreign"]:
+            cell.setVisible(foreign)
+
+
 class SlotDetail(QScrollArea):
     """Shows what one slot holds; scrolls where the panel is low."""
 
@@ -79,7 +111,7 @@ class SlotDetail(QScrollArea):
         self.setAccessibleName("Selected slot")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         inner = QWidget()
-        self._pick = label(PICK, "lead", wrap=True)
+        self._pick, self._kinds = label(PICK, "lead", wrap=True), _Kinds()
         self._figures = _Figures()
         self._notes = label("", "small", wrap=True)
         column, row = QVBoxLayout(inner), QHBoxLayout()
@@ -88,6 +120,7 @@ class SlotDetail(QScrollArea):
         row.addWidget(self._figures, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self._notes, 1, Qt.AlignmentFlag.AlignTop)
         column.addWidget(self._pick)
+        column.addWidget(self._kinds)
         column.addLayout(row)
         column.addStretch(1)
         self.setWidget(inner)
@@ -99,15 +132,19 @@ class SlotDetail(QScrollArea):
     def text(self) -> str:
         """What is shown."""
         if self._figures.isHidden():
-            return self._pick.text()
+            return f"{self._pick.text()}\n{self._kinds.text}"
         return f"{self._figures.text}\n{self._notes.text()}"
 
     def show_slot(self, layer: LayerStats | None, scene: Scene, ink: Ink | None) -> None:
         """Show a slot at the scene's moment, or how to choose one."""
-        self._pick.setVisible(layer is None)
+        for shown in (self._pick, self._kinds):
+            shown.setVisible(layer is None)
         self._figures.setVisible(layer is not None)
         self._notes.setVisible(layer is not None)
-        if layer is None or ink is None:
+        if ink is None:
+            return
+        if layer is None:
+            self._kinds.show_kinds(ink, foreign=any(not slot.replaced for slot in scene.layers))
             return
         head = f"Slot {layer.slot}"
         self._figures.show_lines(head, lines(layer.counted, layer.resident_bytes, layer.reference_bytes, ink))

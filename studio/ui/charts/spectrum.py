@@ -73,7 +73,7 @@ class Bars(PixelItem):
         painter.setPen(ink.text)
         free = frame.left() - 10.0
         for first, end in runs(basis.bits):
-            words = f"{basis.bits[first]} bit" if first == 0 else f"{basis.bits[first]}"
+            words = f"{basis.bits[first]}"
             wide = metrics.horizontalAdvance(words)
             left = max(x[0], (x[first] + x[end] - wide) / 2)
             if left >= free + 3:
@@ -90,7 +90,7 @@ class Bars(PixelItem):
         left = cut + 5 if cut + 5 + wide <= frame.right() else cut - 5 - wide
         painter.setPen(ink.text)
         painter.drawText(QPointF(left, frame.top() + metrics.ascent()), name)
-        axis = "share of the keys' energy per direction"
+        axis = "share of the keys' energy per direction, its bits above"
         wide = metrics.horizontalAdvance(axis)
         if frame.right() - wide > cut + 5:
             painter.setPen(ink.muted)

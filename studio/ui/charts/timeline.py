@@ -4,6 +4,7 @@ from PySide6.QtCore import QObject, Signal
 
 LEAST = 16.0
 """Tokens that fill the width at the closest look."""
+LEAST_HEIGHT = 1 / 64
 
 
 class Timeline(QObject):
@@ -23,11 +24,18 @@ class Timeline(QObject):
         """Tokens of the held moment, or None while live."""
         self.shown: tuple[float, float] | None = None
         """First and last token shown, or None for all of them."""
+        self.height = 1.0
+        """How much of its height a view of amounts shows, from its foot."""
 
     @property
     def live(self) -> bool:
         """Whether the newest moment is shown."""
         return self.moment is None
+
+    @property
+    def closer(self) -> bool:
+        """Whether less than everything is shown."""
+        return self.shown is not None or self.height < 1
 
     def grow(self, newest: int) -> None:
         """Rows came, or a rewind took some away. Says nothing: whoever calls draws anyway."""
@@ -41,7 +49,7 @@ class Timeline(QObject):
 
     def forget(self) -> None:
         """As for a new conversation."""
-        self.newest, self.moment, self.shown = 0, None, None
+        self.newest, self.moment, self.shown, self.height = 0, None, None, 1.0
         self.changed.emit()
 
     def hold(self, tokens: int) -> None:
@@ -57,8 +65,12 @@ class Timeline(QObject):
         self._set(shown if shown is None or shown[0] > 0 else None, None)
 
     def show_all(self) -> None:
-        """Show all tokens."""
-        self._set(None, self.moment)
+        """Show all tokens and the whole height."""
+        self._set(None, self.moment, 1.0)
+
+    def zoom_up(self, factor: float) -> None:
+        """Show ``factor`` times as much of the height."""
+        self._set(self.shown, self.moment, min(1.0, max(LEAST_HEIGHT, self.height * factor)))
 
     def zoom(self, factor: float, at: float, whole: float) -> None:
         """Show ``factor`` times as many tokens, with the one at ``at`` where it is.
@@ -69,7 +81,7 @@ class Timeline(QObject):
         first, last = self.shown or (0.0, whole)
         span = max(LEAST, (last - first) * factor)
         if span >= whole:
-            self.show_all()
+            self._set(None, self.moment)
             return
         share = (at - first) / (last - first)
         self._look(at - share * span, span, whole)
@@ -86,7 +98,10 @@ class Timeline(QObject):
             moment = self.newest
         self._set((first, first + span), moment)
 
-    def _set(self, shown: tuple[float, float] | None, moment: int | None) -> None:
-        if (shown, moment) != (self.shown, self.moment):
-            self.shown, self.moment = shown, moment
+    def _set(
+        self, shown: tuple[float, float] | None, moment: int | None, height: float | None = None
+    ) -> None:
+        now = (shown, moment, self.height if height is None else height)
+        if now != (self.shown, self.moment, self.height):
+            self.shown, self.moment, self.height = now
             self.changed.emit()

@@ -12,11 +12,12 @@ from studio.ui.charts.ink import small
 from studio.ui.charts.layers import slot_ticks, walk
 from studio.ui.charts.runs import RUNS, Rows, TokenRuns, runs_of
 from studio.ui.charts.scale import limit
-from studio.ui.charts.scene import NOTHING, Scene
+from studio.ui.charts.scene import Scene
 from studio.ui.charts.timeline import Timeline
 from studio.ui.charts.tokens_view import TokensView
 from veloxquant_mlx.telemetry import KIND_LABELS
 
+PROMISE = "Every token will stand here as an exact row or as codes, with the flush frontier between them"
 _AROUND = 6
 """Tokens told on each side of the one under the pointer."""
 _MEANING = {
@@ -40,7 +41,7 @@ class TokenMap(TokensView):
         self.plot.getViewBox().invertY(True)
         self.plot.words_above = True
         self._scene = Scene()
-        self.set_empty(NOTHING)
+        self.set_empty(PROMISE)
 
     @property
     def drawn(self) -> TokenRuns | None:
@@ -50,10 +51,10 @@ class TokenMap(TokensView):
     def show_scene(self, scene: Scene) -> None:
         """Show the slots at a moment."""
         self._scene = scene
-        shown = None if scene.nothing else scene.snapshot
+        self.set_empty(scene.nothing(PROMISE))
+        shown = None if self.empty else scene.snapshot
         self._rows.runs = None if shown is None else runs_of(shown)
         self._rows.update()
-        self.set_empty(scene.nothing)
         frontier = None if shown is None else shown.gauge("frontier")
         if shown is None:
             self.set_words("")

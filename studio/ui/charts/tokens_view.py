@@ -83,7 +83,6 @@ class TokensView(ChartFrame):
         elif key == Qt.Key.Key_End:
             self.timeline.go_live()
         elif key == Qt.Key.Key_0:
-            self.zoom_up(0.0)
             self.timeline.show_all()
         elif key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             self.zoom_up(1 / ZOOM if key == Qt.Key.Key_Up else ZOOM)

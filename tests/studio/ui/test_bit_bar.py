@@ -33,7 +33,7 @@ def test_it_shows_what_it_is_given_without_a_signal(qtbot: QtBot, bar: BitBar) -
     with qtbot.assertNotEmitted(bar.changed):
         bar.set_value((5, 4, 3))
     assert bar.value() == (5, 4, 3) and len(bar.row.columns) == 3
-    assert bar.unit.text() == "mean 4 bits"
+    assert bar.unit.text() == "4 bits"
     bar.set_value(SCHEDULE)
     assert bar.value() == SCHEDULE
 

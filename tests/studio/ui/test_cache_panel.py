@@ -166,6 +166,8 @@ def test_what_reading_again_takes_is_predicted_in_seconds(panel: CachePanel) -> 
     panel.set_snapshot(synthetic.snapshot(3000))
     drag(panel, 7)
     assert said(panel) == "Let go to use this: 3,000 tokens are read again, about 20 s predicted."
+    panel.set_snapshot(synthetic.snapshot(6000))
+    assert said(panel) == "Let go to use this: 6,000 tokens are read again, about 40 s predicted."
 
 
 def test_keys_apply_after_a_pause(qtbot: QtBot, panel: CachePanel) -> None:

@@ -88,7 +88,7 @@ def test_slots_have_their_error_in_percent(panel: ChartsPanel, qtbot: QtBot) -> 
     view = panel.fidelity
     np.testing.assert_allclose(view.drawn_errors, [2.0, np.nan, 5.0])
     assert view.detail == (
-        "Attention output through Fake Small: 3.5 % off per slot on average, 5.0 % at most, in slot 2, "
+        "Attention output through Fake Small: 3.50 % off per slot on average, 5.00 % at most, in slot 2, "
         "measured with the newest queries"
     )
     image = picture(view.errors)

@@ -6,16 +6,17 @@ from pytestqt.qtbot import QtBot
 from studio.core.history import History
 from studio.ui.charts.figures import fine
 from studio.ui.charts.ink import STACK
-from studio.ui.charts.layers import PICK
+from studio.ui.charts.layers import PICK, PROMISE
 from studio.ui.charts.panel import ChartsPanel
 from studio.ui.charts.plot import QuietPlot
-from studio.ui.charts.scene import NOTHING, WAITING
+from studio.ui.charts.scene import WAITING
 from studio.ui.charts.slot_detail import PICK as PICK_ALONE
 from tests.studio.synthetic import history, plan, snapshot
 from tests.studio.ui.charts.conftest import Show
 from tests.studio.ui.charts.pixels import at, heights, picture
 from veloxquant_mlx.config import methods
 from veloxquant_mlx.steps import TokenStep
+from veloxquant_mlx.telemetry import KIND_LABELS
 
 FOREIGN = frozenset({0, 2, 3})
 METHODS = methods()
@@ -61,14 +62,14 @@ def test_what_is_painted_is_what_was_fed_within_a_pixel(show: Show) -> None:
 def test_no_tokens_is_a_sentence(show: Show) -> None:
     kept = History()
     kept.append(TokenStep("", 0, 1, snapshot(0, 4)))
-    assert show(kept, plan(4)).layers.empty == NOTHING
-    assert show(None).layers.empty == NOTHING
+    assert show(kept, plan(4)).layers.empty == PROMISE
+    assert show(None).layers.empty == PROMISE
 
 
 def test_a_snapshot_without_slots_is_a_sentence(show: Show) -> None:
     kept = History()
     kept.append(TokenStep("", 0, 1, snapshot(5, 0)))
-    assert show(kept).layers.empty == NOTHING
+    assert show(kept).layers.empty == PROMISE
 
 
 def test_words_say_how_many_slots_are_compressed(show: Show) -> None:
@@ -92,6 +93,8 @@ def test_a_click_selects_a_slot_and_spells_it_out(show: Show, qtbot: QtBot) -> N
     assert panel.selected == 11 and panel.layers.selected == 11
     assert panel.layers.detail.startswith("Slot 11: ")
     assert panel.layers.detail.endswith("MB counted; frontier at 384 of 500")
+    more = panel.layers.findChild(QLabel, "detail").toolTip()
+    assert "bits per value, counted" in more and "Compressed: it hands keys and values to SKVQ" in more
 
 
 def test_alone_the_view_has_room_for_everything_a_slot_holds(show: Show) -> None:
@@ -100,6 +103,8 @@ def test_alone_the_view_has_room_for_everything_a_slot_holds(show: Show) -> None
     panel.set_method(METHODS["skvq"])
     panel.tabs.setCurrentIndex(1)
     assert PICK_ALONE in panel.layers.slot_detail.text
+    told = panel.layers.slot_detail.text.splitlines()[1:]
+    assert [line.partition(": ")[0] for line in told] == [*KIND_LABELS.values(), "frontier"]
     panel.select(1)
     text = panel.layers.slot_detail.text
     for told in (
@@ -171,6 +176,7 @@ def test_hovering_reads_a_slot(show: Show) -> None:
     plot = panel.layers.findChild(object, "plot")
     plot.hovered.emit(QPointF(5.5, 0.1))
     assert "Slot 5" in QToolTip.text() and "measured" in QToolTip.text() and "counted" in QToolTip.text()
+    assert "bits per value" in QToolTip.text() and "Compressed: it hands" in QToolTip.text()
     plot.hovered.emit(QPointF(2.5, 0.1))
     assert "Slot 2" in QToolTip.text() and "512-token window" in QToolTip.text()
     plot.hovered.emit(None)

@@ -2,15 +2,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QFontMetricsF, QImage
 from PySide6.QtWidgets import QApplication, QLabel, QToolTip
 
 from studio.core.history import History
-from studio.ui.charts.areas import kept_apart
+from studio.ui.charts.areas import cut, kept_apart
 from studio.ui.charts.ink import STACK, small
+from studio.ui.charts.memory import PROMISE
 from studio.ui.charts.plot import RIGHT, QuietPlot
-from studio.ui.charts.scene import NOTHING, WAITING
+from studio.ui.charts.scene import WAITING
 from tests.studio.synthetic import history, plan, reply, snapshot
 from tests.studio.ui.charts.conftest import Show
 from tests.studio.ui.charts.pixels import at, heights, picture
@@ -104,13 +105,13 @@ def test_a_long_history_is_thinned_but_keeps_its_newest_row_and_its_peaks(show: 
 def test_an_empty_history_is_a_sentence(show: Show) -> None:
     for kept in (None, History()):
         chart = show(kept).memory
-        assert chart.empty == NOTHING and chart.drawn is None
+        assert chart.empty == PROMISE and chart.drawn is None
 
 
 def test_a_prefill_of_no_tokens_yet_is_still_nothing(show: Show) -> None:
     kept = History()
     kept.append(next(iter(reply(0, 300, 1))))
-    assert show(kept).memory.empty == NOTHING
+    assert show(kept).memory.empty == PROMISE
 
 
 def test_before_the_first_flush_the_words_say_so_instead_of_a_ratio(show: Show) -> None:
@@ -151,7 +152,7 @@ def test_a_cleared_history_empties_the_chart(show: Show) -> None:
     panel = show(kept)
     kept.clear()
     panel.refresh()
-    assert panel.memory.empty == NOTHING and panel.memory.drawn is None
+    assert panel.memory.empty == PROMISE and panel.memory.drawn is None
 
 
 def test_one_row_is_drawn(show: Show) -> None:
@@ -202,6 +203,26 @@ def test_a_ghost_is_drawn_where_its_figures_are(show: Show) -> None:
     assert chart.grab().toImage() == before
 
 
+def test_a_line_is_cut_where_it_leaves_the_frame() -> None:
+    x, y = cut(np.array([0.0, 10, 20, 30]), np.array([50.0, 10, -10, 30]), top=0.0)
+    assert x.tolist() == [0, 10, 15, 20, 22.5, 30]
+    assert y[:3].tolist() == [50, 10, 0] and np.isnan(y[3]) and y[4:].tolist() == [0, 30]
+    within = np.array([3.0, 4]), np.array([1.0, 0])
+    assert cut(*within, top=0.0) == within
+
+
+def test_a_ghost_above_the_axis_leaves_no_line_along_its_edge(show: Show) -> None:
+    panel = show(history(((300, 5),)), plan(30))
+    plot = panel.memory.plot
+    high = plot.getViewBox().viewRange()[1][1]
+    row = [at(plot, tokens, high) + QPoint(0, 1) for tokens in range(40, 90)]
+    before = picture(plot)
+    panel.memory.set_ghost([(0, 0), (10, 2e6 * high), (120, 2e6 * high)])
+    QApplication.processEvents()
+    after = picture(plot)
+    assert [after.pixel(spot) for spot in row] == [before.pixel(spot) for spot in row] and after != before
+
+
 def test_nothing_of_the_plotting_librarys_own_controls_is_left(show: Show) -> None:
     plot = show(history()).memory.findChild(object, "plot")
     item = plot.getPlotItem()
@@ -223,7 +244,7 @@ def test_no_number_is_cut_at_the_edge(show: Show) -> None:
 
 def test_the_sentence_of_an_empty_chart_is_in_the_middle(show: Show) -> None:
     chart = show(None).memory
-    sentence = next(label for label in chart.findChildren(QLabel) if label.text() == NOTHING)
+    sentence = next(label for label in chart.findChildren(QLabel) if label.text() == PROMISE)
     middle = sentence.geometry().center().y()
     assert abs(middle - sentence.parentWidget().rect().center().y()) <= 1
 

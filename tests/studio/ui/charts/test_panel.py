@@ -6,7 +6,6 @@ from PySide6.QtWidgets import QApplication
 from studio.core.history import History
 from studio.ui.charts.fidelity import NOT_COMPARED
 from studio.ui.charts.panel import WIDE, ChartsPanel
-from studio.ui.charts.scene import NOTHING
 from studio.ui.theme import DARK, LIGHT, Scheme, apply_theme, kind_colour, palette_for
 from tests.studio.synthetic import history, plan, reply, snapshot
 from tests.studio.ui.charts.conftest import Show
@@ -64,7 +63,7 @@ def test_clear_empties_until_the_history_changes(show: Show) -> None:
     kept.clear()
     panel.clear()
     panel.refresh()
-    assert panel.memory.empty == panel.layers.empty == NOTHING and panel.layers.selected is None
+    assert panel.memory.empty and panel.layers.empty and panel.layers.selected is None
     kept.append(TokenStep("a", 1, 1, snapshot(600, 3)))
     panel.refresh()
     assert panel.memory.drawn is not None and panel.layers.empty == ""
@@ -77,6 +76,20 @@ def test_the_legend_names_every_kind_and_line_it_needs(show: Show) -> None:
     theirs = show(history(foreign=foreign), plan(30, foreign)).legend.entries()
     assert theirs["foreign"] == "foreign slots"
     assert list(show(None).legend.entries())[-1] == "reference"
+
+
+def test_empty_views_each_say_what_they_will_show(show: Show) -> None:
+    panel = show(None)
+    assert len({view.empty for view in panel.views}) == len(panel.views)
+
+
+def test_the_legend_says_what_its_words_mean(show: Show) -> None:
+    legend = show(history(foreign=frozenset({1})), plan(30, frozenset({1})), (420, 320)).legend
+    told = [
+        legend.meaning_at(x, y) for y in range(0, legend.height(), 4) for x in range(0, legend.width(), 4)
+    ]
+    assert {words.partition(": ")[0] for words in told if words} == set(legend.entries().values())
+    assert told[0].startswith("codes: ") and "" in told
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])

@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from studio.ui.charts.panel import ChartsPanel
 from studio.ui.charts.ramp import STEPS, ramp
-from studio.ui.charts.rank import NOT_FITTED, no_rank
-from studio.ui.charts.scene import NOTHING, WAITING
+from studio.ui.charts.rank import NOT_FITTED, PROMISE, no_rank
+from studio.ui.charts.scene import WAITING
 from studio.ui.charts.spectrum import Bars, runs
 from studio.ui.theme import Scheme
 from tests.studio.synthetic import basis, history, plan, snapshot
@@ -133,7 +133,7 @@ def test_a_method_with_a_rank_says_when_there_will_be_one(show: Show) -> None:
     panel = show(None)
     panel.set_method(Ranked)
     panel.tabs.setCurrentIndex(3)
-    assert panel.rank.empty == NOTHING
+    assert panel.rank.empty == PROMISE
     panel.set_history(history(slots=4))
     assert panel.rank.empty == f"{WAITING}. {NOT_FITTED}"
     panel.set_waiting("The first 516 tokens stay exact")
@@ -153,7 +153,7 @@ def test_before_the_first_flush_the_drift_is_unknown_not_zero(show: Show) -> Non
 def test_a_moment_before_the_fit_has_no_ranks(show: Show) -> None:
     panel = ranked(show)
     panel.timeline.hold(0)
-    assert panel.rank.empty == NOTHING
+    assert panel.rank.empty == PROMISE
 
 
 def test_runs_of_equal_bits() -> None:

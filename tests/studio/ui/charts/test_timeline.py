@@ -102,6 +102,8 @@ def test_the_wheel_with_ctrl_looks_closer_upwards(panel: ChartsPanel) -> None:
     for _ in range(4):
         wheel(plot, 600, 120, Qt.KeyboardModifier.ControlModifier)
     assert plot.getViewBox().viewRange()[1][1] < 0.7 * high and panel.timeline.shown is None
+    panel.moments.whole.click()
+    assert plot.getViewBox().viewRange()[1][1] == high and not panel.moments.whole.isVisible()
 
 
 def test_a_drag_moves_what_is_seen_by_as_much_as_the_hand(panel: ChartsPanel, qtbot: QtBot) -> None:

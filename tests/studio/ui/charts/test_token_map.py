@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from studio.core.history import History
 from studio.ui.charts.runs import LEAST, runs_of
-from studio.ui.charts.scene import NOTHING
+from studio.ui.charts.token_map import PROMISE
 from tests.studio.synthetic import history, plan, snapshot
 from tests.studio.ui.charts.conftest import Show
 from tests.studio.ui.charts.pixels import at, picture, widths
@@ -141,7 +141,7 @@ def test_a_click_and_the_arrow_keys_select_a_slot_everywhere(show: Show, qtbot: 
 
 
 def test_no_tokens_are_a_sentence(show: Show) -> None:
-    assert show(None).token_map.empty == NOTHING
+    assert show(None).token_map.empty == PROMISE
     kept = History()
     kept.append(TokenStep("", 0, 1, snapshot(0, 4)))
-    assert show(kept, plan(4)).token_map.empty == NOTHING
+    assert show(kept, plan(4)).token_map.empty == PROMISE
