@@ -24,6 +24,14 @@ from studio.ui.search_line import SearchLine
 LOG_TAIL = 200_000
 """Bytes of the log that its window shows."""
 LOG_MS = 1000
+IN_A_VIEW = (
+    ("Zoom a view", "wheel, or + and −"),
+    ("Zoom it upwards", f"{'Cmd' if parts.IS_MAC else 'Ctrl'} and wheel"),
+    ("Move what is seen", "drag"),
+    ("Show all of it again", "0"),
+    ("Walk over slots and heads", "arrow keys"),
+)
+"""What is done in one of the views below the conversation, and how."""
 
 
 def dialog_size(width: int, height: int) -> QSize:
@@ -112,7 +120,7 @@ class CacheSpace(QWidget):
 
 
 class KeyboardSheet(QDialog):
-    """Every command with its keys."""
+    """Every command with its keys, and what hand and keys do in a view."""
 
     def __init__(self, parent: QWidget, actions: Sequence[QAction]) -> None:
         super().__init__(parent)
@@ -127,14 +135,14 @@ class KeyboardSheet(QDialog):
             if not action.shortcut().isEmpty()
         ]
         keys += [(text, QKeySequence(key)) for text, key in more]
+        said = [(text, key.toString(QKeySequence.SequenceFormat.NativeText)) for text, key in keys]
+        said += IN_A_VIEW
         grid = QGridLayout()
         grid.setHorizontalSpacing(32)
         grid.setVerticalSpacing(8)
-        for row, (text, key) in enumerate(keys):
+        for row, (text, key) in enumerate(said):
             grid.addWidget(parts.label(text), row, 0)
-            grid.addWidget(
-                parts.label(key.toString(QKeySequence.SequenceFormat.NativeText), "strong"), row, 1
-            )
+            grid.addWidget(parts.label(key, "strong"), row, 1)
         column = QVBoxLayout(self)
         parts.margins(column, 20, 16, 20, 14, 14)
         column.addLayout(grid)

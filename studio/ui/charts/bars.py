@@ -42,14 +42,20 @@ class Bars(PixelItem):
         pitch = to_pixels.m11()
         gap = between(pitch)
         lefts = np.round(np.arange(count) * pitch + to_pixels.dx())
-        widths = np.maximum(1.0, np.round(np.arange(1, count + 1) * pitch + to_pixels.dx()) - lefts - gap)
+        rights = lefts + np.maximum(
+            1.0, np.round(np.arange(1, count + 1) * pitch + to_pixels.dx()) - lefts - gap
+        )
+        # A drawing saved as lines knows no clip.
+        lefts, rights = (np.clip(edge, frame.left(), frame.right()) for edge in (lefts, rights))
+        widths = rights - lefts
+        seen = widths > 0
         base, scale = to_pixels.dy(), to_pixels.m22() / 1e6
         tops = np.round(base + np.cumsum(self.kinds, axis=1) * scale)
         bottoms = np.concatenate([np.full((count, 1), round(base)), tops[:, :-1]], axis=1)
         painter.setPen(Qt.PenStyle.NoPen)
         for column, kind in enumerate(STACK):
             heights = bottoms[:, column] - tops[:, column]
-            shown = np.nonzero(heights > 0)[0]
+            shown = np.nonzero((heights > 0) & seen)[0]
             if not len(shown):
                 continue
             painter.setBrush(ink.brushes[kind])
@@ -57,22 +63,29 @@ class Bars(PixelItem):
                 [QRectF(lefts[i], tops[i, column], widths[i], heights[i]) for i in shown.tolist()]
             )
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        self._paint_reference(painter, lefts, widths, np.round(base + self.reference * scale), round(base))
+        tops = np.round(base + self.reference * scale)
+        self._paint_reference(painter, lefts[seen], widths[seen], tops[seen], pitch - gap, round(base))
         painter.setPen(QPen(ink.text, 1))
         levels = np.round(base + self.resident * scale) - 0.5
         painter.drawLines(
-            [QLineF(lefts[i], levels[i], lefts[i] + widths[i], levels[i]) for i in range(count)]
+            [QLineF(lefts[i], levels[i], rights[i], levels[i]) for i in np.flatnonzero(seen).tolist()]
         )
         self._paint_picked(painter, lefts, widths, frame)
 
     def _paint_reference(
-        self, painter: QPainter, lefts: np.ndarray, widths: np.ndarray, tops: np.ndarray, base: float
+        self,
+        painter: QPainter,
+        lefts: np.ndarray,
+        widths: np.ndarray,
+        tops: np.ndarray,
+        widest: float,
+        base: float,
     ) -> None:
         pen = QPen(self._plot.ink.colours["reference"], 1)
         pen.setDashPattern([3, 3])
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)
         painter.setPen(pen)
-        if widths.min() < _OUTLINED:
+        if widest < _OUTLINED and len(lefts):
             rights = np.append(lefts[1:], lefts[-1] + widths[-1])
             corners = [QPointF(x, y - 0.5) for i, y in enumerate(tops) for x in (lefts[i], rights[i])]
             painter.drawPolyline(corners)
@@ -92,7 +105,7 @@ class Bars(PixelItem):
         """A ring around the selected slot and a veil behind the one under the pointer."""
         ink = self._plot.ink
         for slot, strength in ((self.hover, 28), (self.selected, 0)):
-            if slot is None or slot >= len(lefts):
+            if slot is None or slot >= len(lefts) or not widths[slot]:
                 continue
             ring = QRectF(lefts[slot] - 2.5, frame.top() + 1.5, widths[slot] + 4, frame.height() - 2)
             if strength:

@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QToolTip
 
 from studio.ui.charts.frame import Table
 from studio.ui.charts.ink import small
-from studio.ui.charts.layers import slot_ticks
 from studio.ui.charts.plot import QuietPlot
 from studio.ui.charts.scale import decimal_ticks, limit, tick_words
 from studio.ui.charts.scene import Scene
+from studio.ui.charts.slot_axis import slot_ticks
 from studio.ui.charts.timeline import Timeline
 from studio.ui.charts.token_stems import FLOOR, SlotErrors, TokenStems
 from studio.ui.charts.tokens_view import TokensView

@@ -15,7 +15,9 @@ from studio.ui.charts.ink import STACK, small
 from studio.ui.charts.plot import QuietPlot
 from studio.ui.charts.scale import decimal_ticks, limit, tick_words
 from studio.ui.charts.scene import Scene
+from studio.ui.charts.slot_axis import follow_hand, slot_ticks, walk, zoom_key
 from studio.ui.charts.slot_detail import SlotDetail, slot_notes
+from studio.ui.charts.stretch import SlotStretch
 from studio.ui.parts import margins, text_scale
 from studio.ui.theme import Scheme
 from veloxquant_mlx.telemetry import BYTE_KINDS, LayerStats
@@ -24,7 +26,6 @@ PROMISE = "Every slot of the cache will stand here as a bar, beside what it woul
 PICK = "Click a slot to read its bytes here"
 DETAIL_WIDTH = 520
 """Pixels of the detail at 100 % text; it stands beside the bars where they keep as much."""
-_SLOT_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class LayersChart(ChartFrame):
@@ -33,8 +34,10 @@ class LayersChart(ChartFrame):
     slot_selected = Signal(object)
     """The position in the model's cache list that the person picked, or None."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: SlotStretch | None = None) -> None:
+        self.slots = slots or SlotStretch()
         self._plot = QuietPlot()
+        follow_hand(self._plot, self.slots)
         self._detail_panel = SlotDetail()
         body = QWidget()
         row = QHBoxLayout(body)
@@ -159,16 +162,18 @@ class LayersChart(ChartFrame):
             # Going back in time the axis stands still, so that the bars are seen to grow.
             tallest = max(tallest, *(layer.reference_bytes for layer in history.snapshot.layers), 1)
         high = limit(tallest * 1.06 / 1e6)
-        span = max(float(count), width / WIDEST)
+        first, last = self.slots.shown or (0.0, max(float(count), width / WIDEST))
+        span = last - first
         levels = decimal_ticks(high, max(1, min(5, int(height / (metrics.height() * 2)))))
         rise = levels[1] if len(levels) > 1 else high
         self._bars.grid = levels
         self._plot.set_ticks(
-            slot_ticks(count, width / span, metrics), [(level, tick_words(level, rise)) for level in levels]
+            slot_ticks(count, width / span, metrics, self.slots.shown),
+            [(level, tick_words(level, rise)) for level in levels],
         )
         # Room for the ring around the first slot and the last.
         pad = 4 * span / width
-        self._plot.show_range((-pad, span + pad), (0, high))
+        self._plot.show_range((first - pad, last + pad), (0, high))
 
     def _slot_at(self, at: QPointF | None) -> int | None:
         slot = -1 if at is None else math.floor(at.x())
@@ -201,30 +206,11 @@ class LayersChart(ChartFrame):
             self._say()
 
     def on_key(self, key: Qt.Key) -> bool:
-        """Walk over the slots."""
+        """Walk over the slots, zoom."""
+        if zoom_key(key, self.slots, self._bars.selected):
+            return True
         slot = walk(key, self._bars.selected, len(self._bars.kinds))
         if slot is None:
             return False
         self.slot_selected.emit(slot)
         return True
-
-
-def walk(
-    key: Qt.Key, now: int | None, count: int, back: Qt.Key = Qt.Key.Key_Left, on: Qt.Key = Qt.Key.Key_Right
-) -> int | None:
-    """Where a key leads among ``count`` places in a row, or None for other keys and no places."""
-    last = count - 1
-    moves = {
-        back: last if now is None else max(0, now - 1),
-        on: 0 if now is None else min(last, now + 1),
-        Qt.Key.Key_Home: 0,
-        Qt.Key.Key_End: last,
-    }
-    return moves.get(key) if count else None
-
-
-def slot_ticks(count: int, pitch: float, metrics: QFontMetricsF) -> list[tuple[float, str]]:
-    """Numbers in the middle of slots that are ``pitch`` pixels apart."""
-    label = metrics.horizontalAdvance("0000") * 1.6
-    step = next(s for s in _SLOT_STEPS if s * pitch >= label or s == _SLOT_STEPS[-1])
-    return [(slot + 0.5, str(slot)) for slot in range(0, count, step)]

@@ -86,8 +86,8 @@ class MemoryChart(TokensView):
         known = [[None if value != value else value for value in c.tolist()] for c in columns.values()]
         return names, zip(*known, strict=True)
 
-    def zoom_up(self, factor: float) -> None:
-        """See ``factor`` times as much of the height."""
+    def zoom_up(self, factor: float, at: float = 0.0) -> None:
+        """See ``factor`` times as much of the height, from its foot."""
         self.timeline.zoom_up(factor)
 
     def arrange(self) -> None:

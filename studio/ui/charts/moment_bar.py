@@ -5,6 +5,7 @@ from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
 
 from studio.core.history import History
+from studio.ui.charts.stretch import SlotStretch
 from studio.ui.charts.timeline import Timeline
 from studio.ui.controls import Switch
 from studio.ui.parts import button, label, margins
@@ -13,9 +14,9 @@ from studio.ui.parts import button, label, margins
 class MomentBar(QWidget):
     """A slider over the rows of a history, a switch to follow the newest, and a way back to everything."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, slots: SlotStretch) -> None:
         super().__init__()
-        self._timeline = timeline
+        self._timeline, self._slots = timeline, slots
         self._tokens = np.zeros(0, np.uint32)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setAccessibleName("Moment shown")
@@ -25,8 +26,9 @@ class MomentBar(QWidget):
         self.live = Switch("Follow live")
         self.live.setToolTip("Every view shows the newest token. Off, everything stands still.")
         self.live.toggled.connect(self._toggled)
-        self.whole = button("Show all", "link", "All tokens and the whole height again (0)")
+        self.whole = button("Show all", "link", "All tokens, all slots and the whole height again (0)")
         self.whole.clicked.connect(timeline.show_all)
+        self.whole.clicked.connect(slots.show_all)
         # Where there is one moment only, as when a conversation is read again, the views stay as high.
         policy = self.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
@@ -54,7 +56,7 @@ class MomentBar(QWidget):
         if told != self.words.text():
             self.words.setText(told)
             self.slider.setAccessibleDescription(told)
-        self.whole.setVisible(self._timeline.closer)
+        self.whole.setVisible(self._timeline.closer or self._slots.shown is not None)
 
     def _slid(self, row: int) -> None:
         if row < len(self._tokens):

@@ -14,6 +14,7 @@ from studio.ui.charts.moment_bar import MomentBar
 from studio.ui.charts.rank import RankView
 from studio.ui.charts.save import ask_and_save
 from studio.ui.charts.scene import WAITING, Scene, scene
+from studio.ui.charts.stretch import SlotStretch
 from studio.ui.charts.timeline import Timeline
 from studio.ui.charts.token_map import TokenMap
 from studio.ui.parts import margins, text_scale
@@ -27,9 +28,10 @@ _TABS = (
     ("Memory", "Bytes of the whole cache over the tokens of the conversation"),
     ("Layers", "Bytes of every cache slot by kind, against 16 bits"),
     ("Token map", "What every slot holds every token as, and the flush frontier"),
-    ("Rank", "Latent channels that every head keeps, with its spectrum"),
+    ("Rank", "How many directions of its keys every head keeps, with their energy"),
     ("Fidelity", "How far the cache moves the model's answers"),
 )
+_BY_HAND = "The wheel zooms, a drag moves what is seen"
 
 
 class ChartsPanel(QWidget):
@@ -45,14 +47,15 @@ class ChartsPanel(QWidget):
         self.setProperty("surface", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = Timeline(self)
-        self.memory, self.layers = MemoryChart(self.timeline), LayersChart()
-        self.token_map, self.rank = TokenMap(self.timeline), RankView()
+        self.slots = SlotStretch(self)
+        self.memory, self.layers = MemoryChart(self.timeline), LayersChart(self.slots)
+        self.token_map, self.rank = TokenMap(self.timeline, self.slots), RankView(self.slots)
         self.fidelity = FidelityView(self.timeline)
         self.views: tuple[ChartFrame, ...] = (
             self.memory, self.layers, self.token_map, self.rank, self.fidelity,
         )  # fmt: skip
         self.legend = Legend()
-        self.moments = MomentBar(self.timeline)
+        self.moments = MomentBar(self.timeline, self.slots)
         self.selected: int | None = None
         self._history: History | None = None
         self._plan: Plan | None = None
@@ -66,7 +69,7 @@ class ChartsPanel(QWidget):
         self.tabs.setExpanding(False)
         self.tabs.setAccessibleName("Views")
         for title, tip in _TABS:
-            self.tabs.setTabToolTip(self.tabs.addTab(title), tip)
+            self.tabs.setTabToolTip(self.tabs.addTab(title), f"{tip}. {_BY_HAND}.")
         self._compose()
         self._wire()
         self._dress(scheme_now())
@@ -91,6 +94,7 @@ class ChartsPanel(QWidget):
     def _wire(self) -> None:
         self.tabs.currentChanged.connect(self._arrange)
         self.timeline.changed.connect(self.refresh)
+        self.slots.changed.connect(self.refresh)
         for picker in (self.layers, self.token_map, self.rank, self.fidelity):
             picker.slot_selected.connect(self.select)
         for view in self.views:
@@ -127,6 +131,8 @@ class ChartsPanel(QWidget):
     def select(self, slot: int | None) -> None:
         """Select a slot in every view, or none."""
         self.selected = slot
+        if slot is not None:
+            self.slots.reveal(slot)
         for picker in (self.layers, self.token_map, self.rank, self.fidelity):
             picker.select(slot)
 
@@ -136,7 +142,10 @@ class ChartsPanel(QWidget):
         newest = history.snapshot.tokens if history is not None and history.snapshot is not None else 0
         timeline.grow(newest)
         version = None if history is None else history.version
-        state = (version, timeline.moment, timeline.shown, timeline.height, self._told)
+        if history is not None and history.snapshot is not None:
+            self.slots.take(len(history.snapshot.layers))
+        looks = (timeline.moment, timeline.shown, timeline.height, self.slots.shown)
+        state = (version, *looks, self._told)
         stale = [view for view in self.views if view.isVisible() and self._seen.get(view) != state]
         if self._seen.get(self.moments) != state and self.isVisible():
             self.moments.show_history(history)
@@ -155,6 +164,7 @@ class ChartsPanel(QWidget):
         """Empty the views and drop the selection, until the history changes; plan and history stay set."""
         self.select(None)
         self.timeline.forget()
+        self.slots.show_all()
         for view in self.views:
             view.show_scene(Scene(plan=self._plan, method=self._method, waiting=self._waiting))
         self._seen.clear()

@@ -85,8 +85,8 @@ class QuietPlot(pg.PlotWidget):
     """QPointF in data coordinates of a click of the left button inside the plot."""
     zoomed = Signal(float, object, bool)
     """How much of the data shall be seen against now, around which QPointF, and whether upwards (Ctrl)."""
-    dragged = Signal(float)
-    """Data units along the bottom by which the view shall move."""
+    dragged = Signal(float, float)
+    """Data units along the bottom and up the left axis by which the view shall move."""
     resized = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -110,7 +110,7 @@ class QuietPlot(pg.PlotWidget):
         self.movable = False
         self.words_above = False
         """Whether a line of words stands above the inside."""
-        self._grip: tuple[float, bool] | None = None
+        self._grip: tuple[QPointF, bool] | None = None
         """Where the held button was last, in pixels, and whether it has begun to drag."""
         self._ticks: tuple[list[tuple[float, str]], list[tuple[float, str]]] | None = None
         self._range: tuple[tuple[float, float], tuple[float, float]] | None = None
@@ -195,20 +195,21 @@ class QuietPlot(pg.PlotWidget):
         if self._grip is None or not event.buttons() & Qt.MouseButton.LeftButton:
             self.hovered.emit(self._data_at(event))
             return
-        x, dragging = event.position().x(), self._grip[1]
-        step = x - self._grip[0]
-        if dragging or abs(step) >= QApplication.startDragDistance():
-            self._grip = (x, True)
+        here, dragging = event.position(), self._grip[1]
+        step = here - self._grip[0]
+        if dragging or step.manhattanLength() >= QApplication.startDragDistance():
+            self._grip = (here, True)
             self.setCursor(Qt.CursorShape.ClosedHandCursor)
             self.hovered.emit(None)
-            (first, last), _ = self.getViewBox().viewRange()
-            self.dragged.emit(-step * (last - first) / self.inside()[0])
+            to_data = self.getViewBox().mapSceneToView
+            moved = to_data(QPointF(0, 0)) - to_data(step)
+            self.dragged.emit(moved.x(), moved.y())
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         at = self._data_at(event)
         if event.button() == Qt.MouseButton.LeftButton and at is not None:
             if self.movable:
-                self._grip = (event.position().x(), False)
+                self._grip = (event.position(), False)
             else:
                 self.pressed.emit(at)
 
@@ -235,7 +236,7 @@ class QuietPlot(pg.PlotWidget):
         turn = event.angleDelta()
         if abs(turn.x()) > abs(turn.y()):
             (first, last), _ = self.getViewBox().viewRange()
-            self.dragged.emit(-turn.x() / 120 * 0.1 * (last - first))
+            self.dragged.emit(-turn.x() / 120 * 0.1 * (last - first), 0.0)
         elif turn.y():
             up = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
             self.zoomed.emit(ZOOM ** (-turn.y() / 120), at, up)

@@ -10,11 +10,12 @@ from PySide6.QtWidgets import QHBoxLayout, QToolTip, QWidget
 
 from studio.ui.charts.frame import ChartFrame, Table
 from studio.ui.charts.ink import small
-from studio.ui.charts.layers import slot_ticks, walk
 from studio.ui.charts.plot import PixelItem, QuietPlot
 from studio.ui.charts.ramp import RampKey, shade
 from studio.ui.charts.scene import Scene
+from studio.ui.charts.slot_axis import follow_hand, slot_ticks, walk, zoom_key
 from studio.ui.charts.spectrum import Spectrum, head_facts
+from studio.ui.charts.stretch import SlotStretch
 from studio.ui.parts import margins
 from studio.ui.theme import Scheme
 from veloxquant_mlx.telemetry import HeadBasis
@@ -60,14 +61,18 @@ class Cells(PixelItem):
             return
         ink, scheme = self._plot.ink, self._plot.scheme
         x = np.round(np.arange(slots + 1) * to_pixels.m11() + to_pixels.dx())
+        pitch = to_pixels.m11()
+        # A drawing saved as lines knows no clip.
+        x = np.clip(x, frame.left(), frame.right())
         y = np.round(np.arange(heads + 1) * to_pixels.m22() + to_pixels.dy())
-        gap = 0.0 if min(x[1] - x[0], y[1] - y[0]) < 4 else 1.0 if x[1] - x[0] < 20 else 2.0
+        gap = 0.0 if min(pitch, y[1] - y[0]) < 4 else 1.0 if pitch < 20 else 2.0
         font = small(self._plot.font())
         metrics = QFontMetricsF(font)
         painter.setFont(font)
         widest = metrics.horizontalAdvance(f"{self.bounds()[1]:.0f}")
-        written = x[1] - x[0] >= widest + 4 and y[1] - y[0] >= metrics.height()
-        for slot in range(slots):
+        written = pitch >= widest + 4 and y[1] - y[0] >= metrics.height()
+        seen = np.flatnonzero(np.diff(x) > gap).tolist()
+        for slot in seen:
             for head in range(heads):
                 cell = QRectF(x[slot], y[head], x[slot + 1] - x[slot] - gap, y[head + 1] - y[head] - gap)
                 rank = self.ranks[slot, head]
@@ -76,12 +81,12 @@ class Cells(PixelItem):
                     continue
                 colour = self.colour(rank, scheme)
                 painter.fillRect(cell, colour)
-                if written:
+                if written and cell.width() >= widest:
                     painter.setPen(QColor("#000000" if colour.lightnessF() > 0.5 else "#FFFFFF"))
                     painter.drawText(cell, Qt.AlignmentFlag.AlignCenter, f"{rank:.0f}")
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for place, wide in ((self.hover, 1.0), (self.selected, 2.0)):
-            if place is not None and place[0] < slots and place[1] < heads:
+            if place is not None and place[0] in seen and place[1] < heads:
                 (slot, head) = place
                 painter.setPen(QPen(ink.text, wide))
                 painter.drawRect(
@@ -95,8 +100,10 @@ class RankView(ChartFrame):
     slot_selected = Signal(object)
     """The slot that the person picked, or None."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: SlotStretch | None = None) -> None:
+        self.slots = slots or SlotStretch()
         self.plot = QuietPlot()
+        follow_hand(self.plot, self.slots)
         self.spectrum = Spectrum()
         body = QWidget()
         row = QHBoxLayout(body)
@@ -186,9 +193,11 @@ class RankView(ChartFrame):
         self._tell()
 
     def on_key(self, key: Qt.Key) -> bool:
-        """Left and right walk over slots, up and down over heads."""
+        """Left and right walk over slots, up and down over heads; zoom."""
         count, heads = self._cells.ranks.shape
         now = self._cells.selected
+        if zoom_key(key, self.slots, None if now is None else now[0]):
+            return True
         if key in (Qt.Key.Key_Up, Qt.Key.Key_Down) and now is not None:
             self._chosen_head = walk(key, now[1], heads, Qt.Key.Key_Up, Qt.Key.Key_Down) or 0
             self.select(now[0])
@@ -249,10 +258,11 @@ class RankView(ChartFrame):
             return
         width, height = self.plot.inside()
         metrics = QFontMetricsF(small(self.plot.font()))
-        span = max(float(slots), width / WIDEST)
+        first, last = self.slots.shown or (0.0, max(float(slots), width / WIDEST))
+        along = slot_ticks(slots, width / (last - first), metrics, self.slots.shown)
         pitch = height / heads * metrics.horizontalAdvance("0000") / metrics.height()
-        self.plot.set_ticks(slot_ticks(slots, width / span, metrics), slot_ticks(heads, pitch, metrics))
-        self.plot.show_range((0.0, span), (0.0, float(heads)))
+        self.plot.set_ticks(along, slot_ticks(heads, pitch, metrics))
+        self.plot.show_range((first, last), (0.0, float(heads)))
 
     def _place(self, at: QPointF | None) -> tuple[int, int] | None:
         slots, heads = self._cells.ranks.shape

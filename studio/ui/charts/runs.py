@@ -90,9 +90,12 @@ class Rows(PixelItem):
             return
         count = len(runs.sinks)
         edges = np.round(np.arange(count + 1) * to_pixels.m22() + to_pixels.dy())
-        pitch = (edges[-1] - edges[0]) / count
+        # A drawing saved as lines knows no clip.
+        edges = np.clip(edges, frame.top(), frame.bottom())
+        pitch = to_pixels.m22()
         gap = 0.0 if pitch < 3 else 1.0 if pitch < 12 else 2.0
-        heights = np.maximum(1.0, np.diff(edges) - gap)
+        seen = np.diff(edges) > 0
+        heights = np.where(seen, np.maximum(1.0, np.diff(edges) - gap), 0.0)
         painter.setPen(Qt.PenStyle.NoPen)
         # The sinks last: their least width may reach into the codes, which have plenty.
         for kind in ("foreign", "exact", "codes", "sinks"):
@@ -100,7 +103,7 @@ class Rows(PixelItem):
             if bounds is None:
                 continue
             left, right = bounds
-            shown = np.nonzero(right > left)[0].tolist()
+            shown = np.nonzero((right > left) & seen)[0].tolist()
             painter.setBrush(ink.brushes[kind])
             painter.drawRects([QRectF(left[i], edges[i], right[i] - left[i], heights[i]) for i in shown])
         painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -123,7 +126,7 @@ class Rows(PixelItem):
             wide = max(1.0, to_pixels.m11())
             painter.fillRect(QRectF(left, frame.top(), wide, frame.height()), veil)
             painter.fillRect(QRectF(frame.left(), edges[slot], right - frame.left(), heights[slot]), veil)
-        if self.selected is not None and self.selected < len(heights):
+        if self.selected is not None and self.selected < len(heights) and heights[self.selected]:
             top, high = edges[self.selected] - 1, heights[self.selected] + 2
             ring = QRectF(frame.left() + 0.5, top, right - frame.left() - 1, high)
             painter.setPen(QPen(ink.text, 1.5))
@@ -144,7 +147,7 @@ class Rows(PixelItem):
         lines: list[QLineF] = []
         for slot in ours:
             at = bounds[1][slot]
-            if not frame.left() < at < frame.right():
+            if not frame.left() < at < frame.right() or edges[slot] == edges[slot + 1]:
                 continue
             # From the row of the slot before, across those that are not ours.
             top = lines[-1].y2() if lines else edges[slot]

@@ -93,8 +93,11 @@ class Bars(PixelItem):
         axis = "share of the keys' energy per direction, its bits above"
         wide = metrics.horizontalAdvance(axis)
         if frame.right() - wide > cut + 5:
+            base = frame.top() + 2.3 * metrics.ascent()
+            back = QRectF(frame.right() - wide, base - metrics.ascent(), wide, metrics.height())
+            painter.fillRect(back, ink.halo)
             painter.setPen(ink.muted)
-            painter.drawText(QPointF(frame.right() - wide, frame.top() + 2.3 * metrics.ascent()), axis)
+            painter.drawText(QPointF(back.left(), base), axis)
 
 
 class Spectrum(QuietPlot):

@@ -2,6 +2,8 @@
 
 from PySide6.QtCore import QObject, Signal
 
+from studio.ui.charts.stretch import Stretch, inside, zoomed
+
 LEAST = 16.0
 """Tokens that fill the width at the closest look."""
 LEAST_HEIGHT = 1 / 64
@@ -22,7 +24,7 @@ class Timeline(QObject):
         """Tokens of the newest row."""
         self.moment: int | None = None
         """Tokens of the held moment, or None while live."""
-        self.shown: tuple[float, float] | None = None
+        self.shown: Stretch | None = None
         """First and last token shown, or None for all of them."""
         self.height = 1.0
         """How much of its height a view of amounts shows, from its foot."""
@@ -78,29 +80,21 @@ class Timeline(QObject):
         Args:
             whole: the last token on the axis when all are shown.
         """
-        first, last = self.shown or (0.0, whole)
-        span = max(LEAST, (last - first) * factor)
-        if span >= whole:
-            self._set(None, self.moment)
-            return
-        share = (at - first) / (last - first)
-        self._look(at - share * span, span, whole)
+        self._look(zoomed(self.shown, factor, at, whole, LEAST))
 
     def move(self, tokens: float, whole: float) -> None:
         """Move the stretch shown; all of it shown can't be moved."""
         if self.shown is not None:
-            self._look(self.shown[0] + tokens, self.shown[1] - self.shown[0], whole)
+            first, last = self.shown
+            self._look(inside(first + tokens, last - first, whole))
 
-    def _look(self, first: float, span: float, whole: float) -> None:
-        first = min(max(0.0, first), max(0.0, whole - span))
+    def _look(self, shown: Stretch | None) -> None:
         moment = self.moment
-        if self.live and not first <= self.newest <= first + span:
+        if self.live and shown is not None and not shown[0] <= self.newest <= shown[1]:
             moment = self.newest
-        self._set((first, first + span), moment)
+        self._set(shown, moment)
 
-    def _set(
-        self, shown: tuple[float, float] | None, moment: int | None, height: float | None = None
-    ) -> None:
+    def _set(self, shown: Stretch | None, moment: int | None, height: float | None = None) -> None:
         now = (shown, moment, self.height if height is None else height)
         if now != (self.shown, self.moment, self.height):
             self.shown, self.moment, self.height = now

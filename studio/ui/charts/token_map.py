@@ -9,10 +9,11 @@ from PySide6.QtWidgets import QToolTip
 
 from studio.ui.charts.frame import Table
 from studio.ui.charts.ink import small
-from studio.ui.charts.layers import slot_ticks, walk
 from studio.ui.charts.runs import RUNS, Rows, TokenRuns, runs_of
 from studio.ui.charts.scale import limit
 from studio.ui.charts.scene import Scene
+from studio.ui.charts.slot_axis import slot_ticks, walk
+from studio.ui.charts.stretch import SlotStretch
 from studio.ui.charts.timeline import Timeline
 from studio.ui.charts.tokens_view import TokensView
 from veloxquant_mlx.telemetry import KIND_LABELS
@@ -34,7 +35,8 @@ class TokenMap(TokensView):
     slot_selected = Signal(object)
     """The slot that the person picked, or None."""
 
-    def __init__(self, timeline: Timeline | None = None) -> None:
+    def __init__(self, timeline: Timeline | None = None, slots: SlotStretch | None = None) -> None:
+        self.slots = slots or SlotStretch()
         super().__init__("Token map", "slots × tokens", timeline or Timeline())
         self._rows = Rows(self.plot)
         self.plot.addItem(self._rows, ignoreBounds=True)
@@ -86,9 +88,24 @@ class TokenMap(TokensView):
         self.whole = limit(1.01 * (self.timeline.newest or runs.tokens), base=2)
         metrics = QFontMetricsF(small(self.plot.font()))
         # Numbers below one another need less room than those side by side.
-        pitch = self.plot.inside()[1] / count * metrics.horizontalAdvance("0000") / metrics.height()
-        self.plot.set_ticks(self.ticks(), slot_ticks(count, pitch, metrics))
-        self.plot.show_range(self.shown, (0.0, float(count)))
+        first, last = self.slots.shown or (0.0, float(count))
+        pitch = self.plot.inside()[1] / (last - first) * metrics.horizontalAdvance("0000") / metrics.height()
+        self.plot.set_ticks(self.ticks(), slot_ticks(count, pitch, metrics, self.slots.shown))
+        self.plot.show_range(self.shown, (first, last))
+
+    def drag(self, tokens: float, up: float) -> None:
+        """Move both ways."""
+        super().drag(tokens, up)
+        self.slots.move(up)
+
+    def zoom_up(self, factor: float, at: float = 0.0) -> None:
+        """See ``factor`` times as many slots."""
+        self.slots.zoom(factor, at)
+
+    def show_all(self) -> None:
+        """Show all tokens and all slots."""
+        super().show_all()
+        self.slots.show_all()
 
     def hover(self, at: QPointF | None) -> None:
         """The token under the pointer: its text among its neighbours, and what the slot holds it as."""

@@ -37,7 +37,7 @@ class TokensView(ChartFrame):
         self.plot.hovered.connect(self.hover)
         self.plot.pressed.connect(self.press)
         self.plot.zoomed.connect(self._zoom)
-        self.plot.dragged.connect(lambda tokens: self.timeline.move(tokens, self.whole))
+        self.plot.dragged.connect(self.drag)
 
     @property
     def shown(self) -> tuple[float, float]:
@@ -56,8 +56,16 @@ class TokensView(ChartFrame):
         """A click."""
         self.setFocus(Qt.FocusReason.MouseFocusReason)
 
-    def zoom_up(self, factor: float) -> None:
-        """See ``factor`` times as much upwards, where the view can."""
+    def drag(self, tokens: float, up: float) -> None:
+        """Move what is seen; ``up`` is for views that can."""
+        self.timeline.move(tokens, self.whole)
+
+    def show_all(self) -> None:
+        """Show all there is."""
+        self.timeline.show_all()
+
+    def zoom_up(self, factor: float, at: float = 0.0) -> None:
+        """See ``factor`` times as much upwards around ``at``, where the view can."""
 
     def set_scheme(self, scheme: Scheme) -> None:
         """Take on the colours of a scheme."""
@@ -83,7 +91,7 @@ class TokensView(ChartFrame):
         elif key == Qt.Key.Key_End:
             self.timeline.go_live()
         elif key == Qt.Key.Key_0:
-            self.timeline.show_all()
+            self.show_all()
         elif key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             self.zoom_up(1 / ZOOM if key == Qt.Key.Key_Up else ZOOM)
         else:
@@ -112,6 +120,6 @@ class TokensView(ChartFrame):
 
     def _zoom(self, factor: float, at: QPointF, up: bool) -> None:
         if up:
-            self.zoom_up(factor)
+            self.zoom_up(factor, at.y())
         else:
             self.timeline.zoom(factor, at.x(), self.whole)

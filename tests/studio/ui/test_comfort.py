@@ -28,7 +28,7 @@ from studio.core.store import Store
 from studio.ui import background as background_module
 from studio.ui import links
 from studio.ui.below_prompt import SYSTEM_NOTES
-from studio.ui.dialogs import KeyboardSheet, LogWindow, SettingsDialog
+from studio.ui.dialogs import IN_A_VIEW, KeyboardSheet, LogWindow, SettingsDialog
 from studio.ui.fields import TextBlock
 from studio.ui.search_line import SearchLine
 from studio.ui.theme import Scheme, apply_theme, scheme_now, tokens_for
@@ -170,6 +170,7 @@ def test_the_sheet_has_every_key_of_the_window(qtbot: QtBot, loaded: MainWindow)
     said = {label.text() for label in sheet.findChildren(QLabel)}
     keyed = [action for action in loaded.actions() if not action.shortcut().isEmpty()]
     assert len(keyed) > 10 and {action.text().rstrip("…") for action in keyed} <= said
+    assert {text for row in IN_A_VIEW for text in row} <= said
     keys = [action.shortcut().toString() for action in keyed]
     assert len(set(keys)) == len(keys)
 

@@ -1,7 +1,8 @@
-"""Reading a chart's pixels: where in a column or row which kind is seen."""
+"""Reading a chart's pixels, where in a column or row which kind is seen; and turning the wheel over them."""
 
-from PySide6.QtCore import QPoint, QPointF
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QColor, QImage, QWheelEvent
+from PySide6.QtWidgets import QApplication
 
 from studio.ui.charts.ink import STACK
 from studio.ui.charts.plot import QuietPlot
@@ -54,3 +55,16 @@ def widths(image: QImage, y: int, scheme: Scheme = Scheme.Dark) -> dict[str, tup
         if kind is not None:
             found[kind] = (found.get(kind, (x, x))[0], x)
     return found
+
+
+def wheel(
+    plot: QuietPlot, x: float, turn: int, keys: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier
+) -> None:
+    """Turn the wheel over a place along the bottom, half way up."""
+    (_, _), (low, high) = plot.getViewBox().viewRange()
+    place = QPointF(at(plot, x, (low + high) / 2))
+    event = QWheelEvent(
+        place, plot.viewport().mapToGlobal(place), QPoint(), QPoint(0, turn), Qt.MouseButton.NoButton, keys,
+        Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(plot.viewport(), event)

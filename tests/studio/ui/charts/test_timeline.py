@@ -1,17 +1,14 @@
 """Which tokens and which moment the views show."""
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from studio.ui.charts.panel import ChartsPanel
-from studio.ui.charts.plot import QuietPlot
 from studio.ui.charts.timeline import LEAST, Timeline
 from tests.studio.synthetic import history, plan, reply, snapshot
 from tests.studio.ui.charts.conftest import Show
-from tests.studio.ui.charts.pixels import at
+from tests.studio.ui.charts.pixels import at, wheel
 from veloxquant_mlx.steps import TokenStep
 
 
@@ -62,19 +59,6 @@ def test_a_rewind_before_the_held_moment_shows_the_newest(line: Timeline) -> Non
     line.hold(900)
     line.grow(850)
     assert line.live
-
-
-def wheel(
-    plot: QuietPlot, x: float, turn: int, keys: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier
-) -> None:
-    """Turn the wheel over a token, half way up."""
-    (_, _), (low, high) = plot.getViewBox().viewRange()
-    place = QPointF(at(plot, x, (low + high) / 2))
-    event = QWheelEvent(
-        place, plot.viewport().mapToGlobal(place), QPoint(), QPoint(0, turn), Qt.MouseButton.NoButton, keys,
-        Qt.ScrollPhase.NoScrollPhase, False,
-    )  # fmt: skip
-    QApplication.sendEvent(plot.viewport(), event)
 
 
 @pytest.fixture
