@@ -47,7 +47,7 @@ class CachePage(QWidget):
         return row
 
     def _form_area(self) -> QScrollArea:
-        area = QScrollArea()
+        self._area = area = QScrollArea()
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setMinimumHeight(96)
         self.holder = QWidget()
@@ -90,6 +90,9 @@ class CachePage(QWidget):
 
     def show_form(self, shown: MethodForm, about: str) -> None:
         """One of the forms, with what its method is about below it."""
+        if shown.isHidden():
+            # Another method begins at its first control.
+            self._area.verticalScrollBar().setValue(0)
         for form in self._forms:
             form.setVisible(form is shown)
         self._summary.setText(about)

@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 1280, 800
 
 def columns(left: QWidget, middle: QWidget, right: QWidget) -> QSplitter:
     """Side panels that keep their width while the middle takes what there is."""
-    splitter = _splitter(Qt.Orientation.Horizontal)
+    splitter = _splitter(Qt.Orientation.Horizontal, "columns")
     # Larger text widens the panels, but never beyond what a small screen has.
     scale = min(parts.text_scale(), 1.4)
     wide_left, wide_right = round(216 * scale), round(292 * scale)
@@ -26,7 +26,7 @@ def columns(left: QWidget, middle: QWidget, right: QWidget) -> QSplitter:
 
 def stack(upper: QWidget, lower: QWidget) -> QSplitter:
     """Two panels in one column, the upper somewhat higher."""
-    splitter = _splitter(Qt.Orientation.Vertical)
+    splitter = _splitter(Qt.Orientation.Vertical, "stack")
     splitter.addWidget(upper)
     splitter.addWidget(lower)
     splitter.setSizes([284, 208])
@@ -35,7 +35,7 @@ def stack(upper: QWidget, lower: QWidget) -> QSplitter:
 
 def rows(above: QWidget, below: QWidget) -> QSplitter:
     """The panels above the charts, both growing with the window."""
-    splitter = _splitter(Qt.Orientation.Vertical)
+    splitter = _splitter(Qt.Orientation.Vertical, "rows")
     splitter.addWidget(above)
     splitter.addWidget(below)
     splitter.setStretchFactor(0, 3)
@@ -55,8 +55,10 @@ def page(top: QWidget, middle: QWidget, bottom: QWidget) -> QWidget:
     return holder
 
 
-def _splitter(orientation: Qt.Orientation) -> QSplitter:
+def _splitter(orientation: Qt.Orientation, name: str) -> QSplitter:
+    """Panels of a size that is kept under a name."""
     splitter = QSplitter(orientation)
+    splitter.setObjectName(name)
     splitter.setHandleWidth(1)
     splitter.setChildrenCollapsible(False)
     return splitter

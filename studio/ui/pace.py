@@ -3,7 +3,7 @@
 import time
 
 SHORTEST_MS, LONGEST_MS = 50, 300
-"""Twenty looks a second where they cost nothing to speak of; words come more than three times a second at worst."""
+"""Twenty looks a second where they cost next to nothing; words come over three times a second at worst."""
 SHARE = 200
 """The rest is this many times the processor time that this thread took for the last look."""
 

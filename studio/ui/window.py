@@ -30,6 +30,7 @@ from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
 from studio.ui.pace import SHORTEST_MS, Pace
 from studio.ui.papers import Papers
+from studio.ui.places import Places
 from studio.ui.settings_wiring import SettingsWiring
 from studio.ui.side_wiring import SideWiring
 from studio.ui.statusbar import StatusBar
@@ -86,6 +87,8 @@ class MainWindow(QMainWindow):
         self.timer = QTimer(self)
         self.timer.timeout.connect(self.tick)
         self._compose()
+        self.places = Places(self, self.talk.store)
+        self.places.restore()
         self.actions_ = Actions(self)
         self.top.set_menus(self.actions_.groups())
         self._wire_panels()
@@ -175,6 +178,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """The engine ends before the window does."""
         self.timer.stop()
+        self.places.keep()
         self.opening.downloads.close()
         self.conversations.remove_deleted()
         self.engine.close(lambda: self.chat.notice.show_note(words.CLOSING))
