@@ -224,6 +224,11 @@ class QuietPlot(pg.PlotWidget):
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         self.mousePressEvent(event)
 
+    def viewportEvent(self, event: QEvent) -> bool:
+        # The scene would answer with the tooltip of its items, which have none, and so end what is told of
+        # the place where the pointer rests.
+        return event.type() == QEvent.Type.ToolTip or super().viewportEvent(event)
+
     def leaveEvent(self, event: QEvent) -> None:
         self.hovered.emit(None)
 

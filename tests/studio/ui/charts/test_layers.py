@@ -1,5 +1,6 @@
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QLabel, QToolTip
 from pytestqt.qtbot import QtBot
 
@@ -179,6 +180,19 @@ def test_hovering_reads_a_slot(show: Show) -> None:
     assert "bits per value" in QToolTip.text() and "Compressed: it hands" in QToolTip.text()
     plot.hovered.emit(QPointF(2.5, 0.1))
     assert "Slot 2" in QToolTip.text() and "512-token window" in QToolTip.text()
+    plot.hovered.emit(None)
+
+
+def test_what_is_told_stays_while_the_pointer_rests(show: Show, qtbot: QtBot) -> None:
+    panel = show(history(slots=30), plan(30))
+    plot, spot = panel.layers.findChild(object, "plot"), slot_middle(panel, 5)
+    qtbot.mouseMove(plot.viewport(), spot)
+    qtbot.waitUntil(QToolTip.isVisible)
+    here = plot.viewport().mapToGlobal(spot)
+    QApplication.sendEvent(plot.viewport(), QHelpEvent(QEvent.Type.ToolTip, spot, here))
+    with pytest.raises(qtbot.TimeoutError):
+        qtbot.waitUntil(lambda: not QToolTip.isVisible(), timeout=500)
+    assert "Slot 5" in QToolTip.text()
     plot.hovered.emit(None)
 
 
