@@ -87,7 +87,7 @@ class TellingHead:
 
     head: int
     factor: float
-    """The slot's error over that of the head by itself, both shares."""
+    """The slot's error over that of the head by itself at the few queries an estimate asks, both shares."""
 
 
 @dataclass(frozen=True, slots=True)

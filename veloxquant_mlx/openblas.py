@@ -5,10 +5,12 @@ dependencies. OpenBLAS loaded globally, before MLX is, therefore answers MLX's c
 ``VELOXQUANT_OPENBLAS=off`` or ``--no-openblas`` leaves everything as it is.
 """
 
+import contextlib
 import ctypes
 import glob
 import os
 import sys
+from collections.abc import Iterator
 
 SWITCH = "VELOXQUANT_OPENBLAS"
 FLAG = "--no-openblas"
@@ -60,3 +62,23 @@ def ensure_openblas() -> None:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         print(f"OpenBLAS can't be used ({error}), so MLX computes about 20 times slower.", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Products within the block take one core each, where it is OpenBLAS that computes them.
+
+    Of several small ones side by side each would otherwise wait for the others' cores.
+    """
+    library = ctypes.CDLL(None)
+    try:
+        get, put = library.openblas_get_num_threads, library.openblas_set_num_threads
+    except AttributeError:
+        yield
+        return
+    before = get()
+    put(1)
+    try:
+        yield
+    finally:
+        put(before)

@@ -26,13 +26,22 @@ def rotary_of(model: Any, slot: int, slots: int) -> Rotary | None:
     layers = getattr(model, "layers", ())
     if len(layers) != slots or not isinstance(layers[slot], nn.Module):
         return None
-    for part in layers[slot].modules():
+    for part in _modules(layers[slot]):
         rope = part.get("rope")
         # Where only a part of the key is turned by itself, a whole row is not what the embedding takes.
         if isinstance(rope, nn.Module) and not hasattr(part, "qk_rope_head_dim"):
             # A function, and of this module alone: it is not copied with a cache and keeps no model alive.
             return lambda rows, offset, rope=rope: rope(rows, offset=offset)  # type: ignore[misc]
     return None
+
+
+def _modules(part: Any) -> Iterator[nn.Module]:
+    """A module and all within it, one by one: mlx's own list of them looks at every weight first."""
+    if isinstance(part, nn.Module):
+        yield part
+    # Modules are dictionaries, too.
+    for child in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _modules(child)
 
 
 def turns(rotary: Rotary, dim: int, ahead: int, count: int) -> mx.array | None:

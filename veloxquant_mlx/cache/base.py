@@ -120,10 +120,14 @@ class CompressedKVCache(KVCache, SlotCache):
         decoded for the call, in code space, and the fused kernel is used.
         """
         self.key_side.see(queries)
-        out = attend(self.key_side, self.value_side, queries, scale, mask)
+        out = self.answer(queries, scale, mask)
         if self.defer_flush:
             self._flush()
         return out
+
+    def answer(self, queries: mx.array, scale: float, mask: mx.array | str | None) -> mx.array:
+        """What ``attend`` gives, for whoever only looks: nothing is learnt, and a deferred flush waits."""
+        return attend(self.key_side, self.value_side, queries, scale, mask)
 
     def store(self, keys: mx.array, values: mx.array, *, flush: bool) -> None:
         """Append rows and, unless the flush is left for later, advance the frontier."""
@@ -179,7 +183,7 @@ class CompressedKVCache(KVCache, SlotCache):
         """
         waiting = [self.key_side.exact, self.value_side.exact] if self._unchecked else []
         peaks = [
-            mx.abs(rows).max().astype(mx.float32)
+            _peak(rows)
             for rows in (*fresh, *waiting)
             # A cache out of a file may stand just where everything was flushed.
             if rows is not None and rows.size
@@ -350,6 +354,15 @@ class Tails:
 def flush_frontier(tokens: int, window: int, recent: int) -> int:
     """Rows behind the frontier at ``tokens`` rows: whole windows, ``recent`` rows left exact at least."""
     return max(0, tokens - recent) // window * window
+
+
+def _peak(rows: mx.array) -> mx.array:
+    """Largest absolute value, float32; NaN or infinity where there is one.
+
+    Without the sign, floating-point numbers order as their bits do, and a CPU compares whole numbers sooner.
+    """
+    kind, magnitude = (mx.uint32, 0x7FFFFFFF) if rows.dtype == mx.float32 else (mx.uint16, 0x7FFF)
+    return (rows.view(kind) & magnitude).max().view(rows.dtype).astype(mx.float32)
 
 
 def _to_storage(rows: mx.array, *, in_range: bool) -> mx.array:

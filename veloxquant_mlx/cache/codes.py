@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import mlx.core as mx
@@ -39,8 +38,8 @@ class CodeStore:
         self.group = group
         self.param_bits = param_bits
         self.first = first
-        self._factors: tuple[float, float] | None = None
-        """What 8-bit lo and scale are multiplied with."""
+        self._factors: mx.array | None = None
+        """What 8-bit lo and scale are multiplied with, float32 [2, 1, 1, 1, 1]; evaluated with the codes."""
         self.dim = 0
         self.codes: mx.array | None = None
         """uint8, [B, H, n, bytes]."""
@@ -79,7 +78,7 @@ class CodeStore:
         """Arrays by name and plain facts; nothing from an empty store."""
         if self.codes is None or self._windows is None:
             return {}, {}
-        facts = {} if self._factors is None else {"factors": list(self._factors)}
+        facts = {} if self._factors is None else {"factors": self._factors.reshape(-1).tolist()}
         return {"codes": self.codes, "windows": self._windows}, facts
 
     def restore(
@@ -97,7 +96,7 @@ class CodeStore:
             lo, scale = (float(factor) for factor in facts["factors"])
             if not (math.isfinite(lo) and math.isfinite(scale)):
                 raise ValueError("factors")
-            self._factors = (lo, scale)
+            self._factors = _column(lo, scale)
         self.dim, self.codes, self._windows = dim, codes, windows
 
     def _rounded(self, window: Window) -> mx.array:
@@ -106,18 +105,18 @@ class CodeStore:
         if self.param_bits == 16:
             return to_float16(both)
         if self._factors is None:
-            largest = mx.abs(both[:, :, :, : self.first]).max(axis=(1, 2, 3, 4)).tolist()
-            lo, scale = (float(value) / _USUAL_ROOT**2 or 1.0 for value in largest)  # type: ignore[arg-type, union-attr]
-            self._factors = (lo, scale)
-        roots = mx.sign(both) * mx.sqrt(mx.abs(both) / _column(self._factors or (1.0, 1.0)))
+            largest = mx.abs(both[:, :, :, : self.first]).max(axis=(1, 2, 3, 4), keepdims=True)
+            self._factors = mx.where(largest > 0, largest / _USUAL_ROOT**2, 1.0)
+        roots = mx.sign(both) * mx.sqrt(mx.abs(both) / self._factors)
         if self.bits <= 4:
             roots = mx.round(roots)
         else:
             # With many levels it is the ends that lose, so the window is rounded outward.
             low = mx.floor(roots[0])
-            reach = (window.lo + window.scale * ((1 << self.bits) - 1)) - low * mx.abs(low) * self._factors[0]
+            of_lo, of_scale = self._factors
+            reach = (window.lo + window.scale * ((1 << self.bits) - 1)) - low * mx.abs(low) * of_lo
             step = reach / ((1 << self.bits) - 1)
-            roots = mx.stack([low, mx.ceil(mx.sqrt(mx.maximum(step, 0) / self._factors[1]))])
+            roots = mx.stack([low, mx.ceil(mx.sqrt(mx.maximum(step, 0) / of_scale))])
         return mx.clip(roots, -127, 127).astype(mx.int8)
 
     def windows(self, dtype: mx.Dtype) -> mx.array:
@@ -131,7 +130,7 @@ class CodeStore:
         if self.param_bits == 16:
             return stored.astype(dtype)
         roots = stored.astype(mx.float32)
-        return (roots * mx.abs(roots) * _column(self._factors or (1.0, 1.0))).astype(dtype)
+        return (roots * mx.abs(roots) * (1.0 if self._factors is None else self._factors)).astype(dtype)
 
     def _decoded_window(self, stored: mx.array, dtype: mx.Dtype) -> Window:
         # Views: indexing would copy.
@@ -185,12 +184,9 @@ class CodeStore:
         )
 
 
-@lru_cache(maxsize=4096)
-def _column(factors: tuple[float, float]) -> mx.array:
-    """What 8-bit windows [2, B, H, n, G] are multiplied with; kept, as every step asks."""
-    column = mx.array(factors).reshape(2, 1, 1, 1, 1)
-    mx.eval(column)
-    return column
+def _column(lo: float, scale: float) -> mx.array:
+    """What 8-bit windows [2, B, H, n, G] are multiplied with."""
+    return mx.array((lo, scale)).reshape(2, 1, 1, 1, 1)
 
 
 def _grown(held: mx.array | None, fresh: mx.array, axis: int) -> mx.array:

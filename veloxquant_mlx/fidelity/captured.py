@@ -1,7 +1,6 @@
 """A conversation's exact rows and its newest queries: what other settings are tried on without the model."""
 
 import dataclasses
-import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,14 +9,13 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from ..cache.readers import on_cpu
 from ..compared import SlotFidelity, TellingHead
 from ..config import KVCacheConfig
 from ..errors import VeloxQuantError
 from ..quantizers.skvq import to_float16
 from ..rotary import shared_turns
 from .capture import Query
-from .slots import Rows, each_slot
+from .slots import Rows, each_slot, few
 
 MEMORY = 128 << 20
 """Bytes of rows kept in memory; beyond them they go to a temporary file without a name."""
@@ -80,12 +78,12 @@ class Captured:
         """Slots of the model's cache list."""
         return len(self._slots)
 
-    def rows(self, slot: int) -> Rows | None:
-        """Keys and values of a slot, [B, H, tokens, D]; None for a slot without such rows."""
+    def rows(self, slot: int, head: int | None = None) -> Rows | None:
+        """Keys and values of a slot, or of one KV head, [B, H, tokens, D]; None where it has no such rows."""
         stored = self._slots[slot]
         if stored is None:
             return None
-        keys, values = map(self._get, stored)
+        keys, values = (self._get(place, head) for place in stored)
         return keys, values
 
     def close(self) -> None:
@@ -104,7 +102,7 @@ class Captured:
         order = spread(len(self)) if slots is None else slots
         with shared_turns():
             for one in each_slot(
-                model, config, self._rows_to_try, self.queries, self.bounds,
+                model, config, self.rows, self.queries, self.bounds,
                 sides=False, order=order, outputs=self._outputs,
             ):  # fmt: skip
                 self._note(one)
@@ -122,13 +120,10 @@ class Captured:
         }
 
         def rows(slot: int) -> Rows | None:
-            pair, one = self._rows_to_try(slot), chosen.get(slot)
-            if pair is None or one is None:
-                return None
-            keys, values = (part[:, one.head : one.head + 1] for part in pair)
-            return keys, values
+            one = chosen.get(slot)
+            return None if one is None else self.rows(slot, one.head)
 
-        queries = {slot: _of_head(self.queries[slot], one.head) for slot, one in chosen.items()}
+        queries = {slot: _few(_of_head(self.queries[slot], one.head)) for slot, one in chosen.items()}
         with shared_turns():
             for found in each_slot(
                 model, config, rows, queries, self.bounds,
@@ -142,14 +137,6 @@ class Captured:
     def several_heads(self) -> bool:
         """Whether one head is less than a slot."""
         return any(query.key_shape[1] > 1 for query in self.queries.values())
-
-    def _rows_to_try(self, slot: int) -> Rows | None:
-        pair = self.rows(slot)
-        if pair is None or not on_cpu():
-            return pair
-        # A CPU computes 16 bits slower.
-        keys, values = (part.astype(mx.float32) for part in pair)
-        return keys, values
 
     def _note(self, one: SlotFidelity) -> None:
         """Which head tells the slot's error from now on."""
@@ -173,10 +160,15 @@ class Captured:
             ) from error
         return _Place(at, small.shape, small.dtype)
 
-    def _get(self, place: "_Place") -> mx.array:
-        self._file.seek(place.at)
-        data = self._file.read(2 * math.prod(place.shape))
-        return mx.array(np.frombuffer(data, np.uint16)).reshape(place.shape).view(place.dtype)
+    def _get(self, place: "_Place", head: int | None) -> mx.array:
+        batch, heads, tokens, dim = place.shape
+        each = 2 * tokens * dim
+        found = bytearray()
+        # By batch rows, each with all its heads side by side.
+        for row in range(batch):
+            self._file.seek(place.at + (row * heads + (head or 0)) * each)
+            found += self._file.read(each if head is not None else each * heads)
+        return mx.array(np.frombuffer(found, np.uint16)).reshape(batch, -1, tokens, dim).view(place.dtype)
 
 
 def _of_head(query: Query, head: int) -> Query:
@@ -192,6 +184,18 @@ def _of_head(query: Query, head: int) -> Query:
     return dataclasses.replace(
         query, queries=query.queries[:, own], mask=mask, sinks=sinks, key_shape=of_keys, value_shape=of_values
     )
+
+
+def _few(query: Query) -> Query:
+    """Those of the queries that an estimate asks."""
+    length, mask = query.queries.shape[2], query.mask
+    asked = few(length)
+    if isinstance(mask, str):
+        column = mx.arange(query.key_shape[2])
+        mask = column <= column[-length:, None]
+    if isinstance(mask, mx.array) and mask.shape[-2] == length:
+        mask = mask[..., asked, :]
+    return dataclasses.replace(query, queries=query.queries[:, :, asked], mask=mask)
 
 
 class _Place(NamedTuple):

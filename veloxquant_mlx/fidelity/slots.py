@@ -4,7 +4,8 @@ A fresh slot is fed the keys and values that the uncompressed run made, in the s
 out is this slot's own doing, free of what earlier layers got wrong.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -14,8 +15,10 @@ import numpy as np
 from ..builder import KVCacheBuilder
 from ..cache.base import CompressedKVCache
 from ..cache.mixed import own_cache
+from ..cache.readers import beside, on_cpu
 from ..compared import SideFidelity, SlotFidelity, TellingHead
 from ..config import KVCacheConfig
+from ..openblas import one_thread
 from ..progress import Progress
 from .capture import Query
 from .limit import Floats, covariance_eigenvalues, reverse_water_filling
@@ -74,16 +77,39 @@ def each_slot(
     """
     outputs = {} if outputs is None else outputs
     fresh: list[Any] = KVCacheBuilder.for_model(model, config)
-    for slot in range(len(fresh)) if order is None else order:
-        cache = own_cache(fresh[slot])
-        exact = None if cache is None else rows(slot)
-        if exact is None:
-            yield SlotFidelity(slot, replaced=False)
-        else:
-            yield _slot(slot, exact, cache, queries.get(slot), bounds, sides, outputs)
-        # Slots are independent: one at a time is all the memory this takes.
-        fresh[slot] = None
+    order = range(len(fresh)) if order is None else order
+    # Slots are independent: two at a time are all the memory this takes.
+    for slots in (order[at : at + 2] for at in range(0, len(order), 2)):
+        runs: dict[int, _Run] = {}
+        for slot in slots:
+            cache, fresh[slot] = own_cache(fresh[slot]), None
+            exact = None if cache is None else rows(slot)
+            if exact is not None:
+                runs[slot] = _slot(slot, exact, cache, queries.get(slot), bounds, sides, outputs)
+        found = _side_by_side(runs)
+        runs.clear()
         mx.clear_cache()
+        yield from (found.get(slot) or SlotFidelity(slot, replaced=False) for slot in slots)
+
+
+_Run = Generator[Sequence[mx.array], None, SlotFidelity]
+"""Yields what has to be computed before it goes on."""
+
+
+def _side_by_side(runs: Mapping[int, _Run]) -> dict[int, SlotFidelity]:
+    """What each of two slots comes to, on a CPU by a core of its own."""
+    found: dict[int, SlotFidelity] = {}
+    with one_thread():
+        while len(found) < len(runs):
+            wanted: list[mx.array] = []
+            for place, (slot, run) in enumerate(runs.items()):
+                with beside() if place else nullcontext():
+                    try:
+                        wanted += next(run)
+                    except StopIteration as end:
+                        found[slot] = end.value
+            mx.eval(wanted)
+    return found
 
 
 def _slot(
@@ -94,27 +120,36 @@ def _slot(
     bounds: Sequence[int],
     sides: bool,
     outputs: dict[int, mx.array],
-) -> SlotFidelity:
-    keys, values = (rows[:, :, : bounds[-1]] for rows in exact)
+) -> _Run:
+    ours = isinstance(cache, CompressedKVCache)
+    # Other caches compute in the type of their rows, and a CPU computes 16 bits slower.
+    wide = not ours and on_cpu()
+    keys, values = (rows[:, :, : bounds[-1]].astype(mx.float32 if wide else rows.dtype) for rows in exact)
     asked = query is not None and (query.key_shape, query.value_shape) == (keys.shape, values.shape)
     # Its own attention answers as it answers the model, and sooner than after decoding every row.
-    by_itself = isinstance(cache, CompressedKVCache) and asked and query is not None and query.sinks is None
+    by_itself = ours and asked and query is not None and query.sinks is None
     seen: Any = None
     for begin, end in pairwise(bounds):
-        if isinstance(cache, CompressedKVCache):
+        block = keys[:, :, begin:end], values[:, :, begin:end]
+        if ours and end < bounds[-1]:
             # Nobody asks before the last block.
-            cache.on_codes = by_itself and end == bounds[-1]
-        seen = cache.update_and_fetch(keys[:, :, begin:end], values[:, :, begin:end])
-        mx.eval(cache.state)
+            cache.store(*block, flush=True)
+        else:
+            cache.on_codes = by_itself
+            seen = cache.update_and_fetch(*block)
+        yield cache.state
     error = telling = None
     if query is not None and asked:
         if slot not in outputs:
             outputs[slot] = _attend(query, keys, values)
         if by_itself:
-            found = cache.attend(query.queries.astype(mx.float32), query.scale, _float32(query.mask))
+            attend = cache.attend if sides else cache.answer
+            found = attend(query.queries.astype(mx.float32), query.scale, _float32(query.mask))
         else:
             found = _attend(query, *_dense(seen, cache))
-        error, telling = _error(outputs[slot], found.reshape(-1), keys.shape)
+        squares = _squares(outputs[slot], found.reshape(-1), query)
+        yield [squares]
+        error, telling = _error(np.array(squares, np.float64))
     if not sides:
         return SlotFidelity(slot, True, error, telling=telling)
     held = _dense(cache.keys_and_values(), cache)
@@ -123,19 +158,29 @@ def _slot(
     return SlotFidelity(slot, True, error, of_keys, of_values, telling)
 
 
-def _error(
-    expected: mx.array, found: mx.array, key_shape: Sequence[int]
-) -> tuple[float | None, TellingHead | None]:
+def few(queries: int) -> slice:
+    """Which of so many queries an estimate asks: every second one, the newest among them."""
+    return slice((queries - 1) % 2, None, 2)
+
+
+def _squares(expected: mx.array, found: mx.array, query: Query) -> mx.array:
+    """Squared lengths of an attention output's error and of itself, by KV head and query, [2, H, L]."""
+    batch, _, length, _ = query.queries.shape
+    heads, dim = query.value_shape[1], query.value_shape[3]
+    parts = mx.stack([found - expected, expected]).reshape(2, batch, heads, -1, length, dim)
+    return mx.square(parts).sum(axis=(1, 3, 5))
+
+
+def _error(squares: Floats) -> tuple[float | None, TellingHead | None]:
     """How far an attention output is off, a share of its length, and the head that tells most of it."""
-    batch, heads = key_shape[:2]
-    by_head = mx.stack([found - expected, expected]).reshape(2, batch, heads, -1)
-    errors, sizes = np.sqrt(np.array(mx.square(by_head).sum(axis=(1, 3)), np.float64))  # [heads] each
-    size = np.linalg.norm(sizes)
+    size = squares[1].sum()
     if not size:
         return None, None
-    error = float(np.linalg.norm(errors) / size)
-    head = int(errors.argmax())
-    return error, TellingHead(head, float(error * sizes[head] / errors[head])) if error else None
+    error = float(np.sqrt(squares[0].sum() / size))
+    by_head = squares[0].sum(axis=1)
+    head = int(by_head.argmax())
+    off, of_head = squares[:, head, few(squares.shape[2])].sum(axis=1)
+    return error, TellingHead(head, float(error * np.sqrt(of_head / off))) if off else None
 
 
 def _attend(query: Query, keys: mx.array, values: mx.array) -> mx.array:

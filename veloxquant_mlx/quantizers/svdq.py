@@ -8,6 +8,7 @@ error in a key costs depends on the queries it meets, so their covariance can ta
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import mlx.core as mx
@@ -51,7 +52,7 @@ class Basis(NamedTuple):
         # Eigenvectors of the sum keep both the directions keys differ in and those queries look along apart.
         _, directions = _eigen(_per_trace(covariance) + _per_trace(queries))
         of_keys, of_queries = (
-            np.maximum(np.einsum("ij,ik,kj->j", directions, moment, directions), 0)
+            np.maximum((directions * (moment @ directions)).sum(axis=0), 0)
             for moment in (covariance, queries)
         )
         energies = of_keys * of_queries**weight
@@ -153,27 +154,25 @@ def water_fill(energies: np.ndarray, budget: float, overhead: float) -> tuple[in
     """
     widths = [width for width in DISTORTION if width <= 4 or budget >= 4 * len(energies)]
     # What lies below the rounding of 16-bit rows is no energy of the keys.
-    energies = np.where(energies > energies.sum() * _ROUNDING, energies, 0)
-    bits = np.zeros(len(energies), int)
-    left = budget
+    left, gains = budget, np.where(energies > energies.sum() * _ROUNDING, energies, 0).tolist()
+    # A step to the next width takes more error per bit than a longer one, and of the channels of one width
+    # the one with the most energy gains most: the wider come first, so how many there are says all.
+    steps = [
+        (wider - width + (0 if width else overhead), DISTORTION[width] - DISTORTION[wider])
+        for width, wider in pairwise(widths)
+    ]
+    ends = [len(gains), *(0 for _ in steps)]  # channels of at least each width
     while True:
-        best_gain, best = 0.0, None
-        # Among channels of one width the one with the most energy gains most, so one of each is enough.
-        for width in widths[:-1]:
-            same = np.flatnonzero(bits == width)
-            if not len(same):
-                continue
-            channel = same[0]
-            for wider in widths[widths.index(width) + 1 :]:
-                cost = wider - width + (overhead if width == 0 else 0)
-                gain = float(energies[channel]) * (DISTORTION[width] - DISTORTION[wider]) / cost
-                if cost <= left + 1e-9 and gain > best_gain:
-                    best_gain, best = gain, (channel, wider, cost)
-        if best is None:
+        best_gain, best = 0.0, -1
+        for step, (cost, less) in enumerate(steps):
+            channel = ends[step + 1]
+            if channel < ends[step] and cost <= left + 1e-9 and gains[channel] * less / cost > best_gain:
+                best_gain, best = gains[channel] * less / cost, step
+        if best < 0:
             break
-        channel, wider, cost = best
-        bits[channel] = wider
-        left -= cost
-    if not bits.any():
-        bits[0] = 1
-    return tuple(int(width) for width in bits)
+        ends[best + 1] += 1
+        left -= steps[best][0]
+    if not any(ends[1:]):
+        return (1, *(0 for _ in gains[1:]))
+    held = [end - wider for end, wider in pairwise([*ends, 0])]
+    return tuple(w for w, count in zip(reversed(widths), reversed(held), strict=True) for _ in range(count))

@@ -10,7 +10,8 @@ from tests.tiny import tiny_model
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.fidelity import Captured, Replayed, measure, measure_steps, replay
-from veloxquant_mlx.fidelity.captured import _of_head, spread
+from veloxquant_mlx.fidelity.capture import Query
+from veloxquant_mlx.fidelity.captured import _few, _of_head, spread
 from veloxquant_mlx.fidelity.slots import each_slot
 
 SKVQ = KVCacheConfig("skvq", skvq_window=16, skvq_bits_key=2, skvq_bits_value=2)
@@ -65,25 +66,26 @@ def test_an_estimate_from_one_head_is_near_what_is_measured(model: Any, replayed
 
 def test_the_telling_head_has_most_of_the_error(model: Any, replayed: Replayed) -> None:
     captured = Captured(replayed.rows, replayed.queries, len(TOKENS))
+
+    def alone(slot: int, head: int, query: Query) -> tuple[float, float]:
+        """Error of one head by itself, a share, and the length of what it should have answered."""
+        outputs: dict[int, mx.array] = {}
+        (found,) = each_slot(
+            model, SKVQ, lambda _: captured.rows(slot, head), {slot: query}, captured.bounds,
+            sides=False, order=[slot], outputs=outputs,
+        )  # fmt: skip
+        assert found.attention_error is not None
+        return found.attention_error, float(mx.linalg.norm(outputs[slot]).item())
+
     for one in captured.tries(model, SKVQ):
-        keys, values = captured.rows(one.slot) or ()
-        heads = keys.shape[1]
-        alone = []
-        for head in range(heads):
-            rows = [
-                [part[:, head : head + 1] for part in (keys, values)] if n == one.slot else None
-                for n in range(3)
-            ]
-            query = _of_head(captured.queries[one.slot], head)
-            other = Captured(rows, {one.slot: query}, len(TOKENS))
-            (found,) = [s for s in other.tries(model, SKVQ) if s.replaced]
-            exact = mx.linalg.norm(other._outputs[one.slot])
-            alone.append((found.attention_error, float(exact.item())))
-        squares = np.array([(error * size) ** 2 for error, size in alone])
+        heads = [_of_head(captured.queries[one.slot], head) for head in range(2)]
+        whole = [alone(one.slot, head, query) for head, query in enumerate(heads)]
+        squares = np.array([(error * size) ** 2 for error, size in whole])
         assert one.telling is not None and one.telling.head == squares.argmax()
-        total = np.sqrt(squares.sum() / sum(size**2 for _, size in alone))
+        total = np.sqrt(squares.sum() / sum(size**2 for _, size in whole))
         assert one.attention_error == pytest.approx(total, rel=1e-3)
-        assert one.telling.factor == pytest.approx(total / alone[one.telling.head][0], rel=1e-3)
+        few, _ = alone(one.slot, one.telling.head, _few(heads[one.telling.head]))
+        assert one.telling.factor == pytest.approx(total / few, rel=1e-3)
 
 
 def test_rows_come_back_from_the_file_as_they_were(model: Any, replayed: Replayed) -> None:
