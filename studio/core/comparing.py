@@ -163,12 +163,18 @@ def _compared(
     rows = replayed.rows.__getitem__
     outputs: dict[int, mx.array] = {}
     for one in each_slot(
-        loaded.model, config, rows, replayed.queries, replayed.bounds, sides=False, outputs=outputs
-    ):
+        loaded.model, config, rows, replayed.queries, replayed.bounds,
+        seen=replayed.seen, sides=False, outputs=outputs,
+    ):  # fmt: skip
         slots.append(one)
         yield ReplayStep(len(tokens), len(tokens))
     try:
-        listener.capture(Captured(replayed.rows, replayed.queries, len(tokens), outputs=outputs, tried=slots))
+        listener.capture(
+            Captured(
+                replayed.rows, replayed.queries, len(tokens),
+                seen=replayed.seen, outputs=outputs, tried=slots,
+            )
+        )  # fmt: skip
     except VeloxQuantError as error:
         # Said when somebody wants to try another setting; the comparison is whole without it.
         _log.info("%s", error)

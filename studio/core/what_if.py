@@ -287,6 +287,6 @@ def _capture(loaded: LoadedModel, listener: Listener, held: Sequence[int]) -> It
     refuse_too_large(loaded, len(held))
     for step in replay(loaded.model, held, []):
         if isinstance(step, Replayed):
-            listener.capture(Captured(step.rows, step.queries, len(held)))
+            listener.capture(Captured(step.rows, step.queries, len(held), seen=step.seen))
         else:
             yield step

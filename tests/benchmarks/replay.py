@@ -48,7 +48,7 @@ def main() -> None:
         ended: list[Replayed] = []
         whole.append(_timed(lambda e=ended: e.append(list(replay(loaded.model, text, [spoken]))[-1])))
         (end,) = ended
-        captured = Captured(end.rows, end.queries, count)
+        captured = Captured(end.rows, end.queries, count, seen=end.seen)
         del end, ended
         slots.append(_timed(lambda c=captured: list(c.tries(loaded.model, config))))
         del captured

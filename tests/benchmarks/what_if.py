@@ -45,7 +45,7 @@ def main() -> None:
     *_, end = replay(loaded.model, text, [])
     if not isinstance(end, Replayed):
         raise SystemExit("The replay did not end.")
-    captured = Captured(end.rows, end.queries, len(text))
+    captured = Captured(end.rows, end.queries, len(text), seen=end.seen)
     del end
     mx.clear_cache()
     where = "in a temporary file" if captured.spilled else "in memory"

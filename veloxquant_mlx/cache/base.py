@@ -129,6 +129,17 @@ class CompressedKVCache(KVCache, SlotCache):
         """What ``attend`` gives, for whoever only looks: nothing is learnt, and a deferred flush waits."""
         return attend(self.key_side, self.value_side, queries, scale, mask)
 
+    def feed(self, keys: mx.array, values: mx.array, queries: mx.array | None) -> None:
+        """Append rows and flush, as at the end of a call; nobody asks for its result.
+
+        Args:
+            queries: [B, Hq, n, D], such as the call asked; None where it showed the cache none.
+        """
+        self.store(keys, values, flush=False)
+        if queries is not None:
+            self.key_side.see(queries)
+        self._flush()
+
     def store(self, keys: mx.array, values: mx.array, *, flush: bool) -> None:
         """Append rows and, unless the flush is left for later, advance the frontier."""
         self._refuse_misfits(keys, values)

@@ -47,16 +47,18 @@ class Captured:
         queries: Mapping[int, Query],
         tokens: int,
         *,
+        seen: Mapping[int, mx.array] | None = None,
         outputs: Mapping[int, mx.array] | None = None,
         tried: Iterable[SlotFidelity] = (),
         memory: int = MEMORY,
         most: int = MOST,
     ) -> None:
-        """``outputs`` are attention outputs of the exact rows that are known already, see ``each_slot``;
-        ``tried`` is what a setting came to on these rows.
+        """``seen`` and ``outputs`` are queries of the first tokens and attention outputs of the exact rows as
+        ``each_slot`` takes them; ``tried`` is what a setting came to on these rows.
         """
         self.tokens = tokens
         self.queries = dict(queries)
+        self._seen = dict(seen or {})
         self._outputs = dict(outputs or {})
         self._outputs_of_heads: dict[int, mx.array] = {}
         """As ``_outputs``, of the telling heads alone."""
@@ -88,7 +90,8 @@ class Captured:
 
     def close(self) -> None:
         """Give memory and file back."""
-        self._slots, self.queries, self._outputs, self._outputs_of_heads = [], {}, {}, {}
+        self._slots, self.queries, self._seen = [], {}, {}
+        self._outputs, self._outputs_of_heads = {}, {}
         self._file.close()
 
     def tries(
@@ -103,7 +106,7 @@ class Captured:
         with shared_turns():
             for one in each_slot(
                 model, config, self.rows, self.queries, self.bounds,
-                sides=False, order=order, outputs=self._outputs,
+                seen=self._seen, sides=False, order=order, outputs=self._outputs,
             ):  # fmt: skip
                 self._note(one)
                 yield one
@@ -124,10 +127,15 @@ class Captured:
             return None if one is None else self.rows(slot, one.head)
 
         queries = {slot: _few(_of_head(self.queries[slot], one.head)) for slot, one in chosen.items()}
+        seen = {
+            slot: self._seen[slot][:, _askers(self.queries[slot], one.head)]
+            for slot, one in chosen.items()
+            if slot in self._seen
+        }
         with shared_turns():
             for found in each_slot(
                 model, config, rows, queries, self.bounds,
-                sides=False, order=spread(len(self)), outputs=self._outputs_of_heads,
+                seen=seen, sides=False, order=spread(len(self)), outputs=self._outputs_of_heads,
             ):  # fmt: skip
                 if found.attention_error is not None:
                     error = found.attention_error * chosen[found.slot].factor
@@ -171,13 +179,16 @@ class Captured:
         return mx.array(np.frombuffer(found, np.uint16)).reshape(batch, -1, tokens, dim).view(place.dtype)
 
 
+def _askers(query: Query, head: int) -> slice:
+    """The query heads that ask one KV head."""
+    each = query.queries.shape[1] // query.key_shape[1]
+    return slice(head * each, (head + 1) * each)
+
+
 def _of_head(query: Query, head: int) -> Query:
     """The queries that ask one KV head."""
-    every = query.queries.shape[1]
-    each = every // query.key_shape[1]
-    own = slice(head * each, (head + 1) * each)
-    mask = query.mask
-    if isinstance(mask, mx.array) and mask.ndim == 4 and mask.shape[1] == every:
+    own, mask = _askers(query, head), query.mask
+    if isinstance(mask, mx.array) and mask.ndim == 4 and mask.shape[1] == query.queries.shape[1]:
         mask = mask[:, own]
     of_keys, of_values = ((shape[0], 1, *shape[2:]) for shape in (query.key_shape, query.value_shape))
     sinks = None if query.sinks is None else query.sinks[own]

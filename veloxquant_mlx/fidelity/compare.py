@@ -1,7 +1,7 @@
 """The protocol: one text, read side by side by the uncompressed cache and by those under test."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,7 @@ from .. import attention
 from ..config import KVCacheConfig
 from ..errors import Cancelled, VeloxQuantError
 from ..progress import Progress, part, silent
-from .capture import Query, capture_queries
+from .capture import Query, capture_queries, seeing
 from .lane import Lane
 from .records import Measurement
 from .score import score
@@ -140,7 +140,9 @@ class _Run:
         self.reference = Lane(model, KVCacheConfig("plain"))
         self.lanes = [Lane(model, config) for config in configs]
         self.next_token = 0
+        self.capture = False
         self.queries: dict[int, Query] = {}
+        self.seen: dict[int, mx.array] = {}
 
     def warm_up(self) -> None:
         """Read a few tokens into a cache that is thrown away."""
@@ -167,6 +169,7 @@ class _Run:
     def read_text(self, report: Progress, capture: bool) -> None:
         """Feed the text to every lane, pass by pass, and score it."""
         bounds = self.bounds()
+        self.capture = capture
         for done, (begin, end) in enumerate(pairwise(bounds)):
             if capture and begin == self.last_block():
                 piece = mx.array(self.tokens[begin : begin + self.block])[None]
@@ -187,7 +190,9 @@ class _Run:
         expected: mx.array | None = None
         for index, lane in enumerate(self._running()):
             report(index / (len(self.lanes) + 1), words)
-            logits = self._forward(lane, piece, logits=scored, single=single)
+            early = self.capture and lane is self.reference
+            with seeing(self.model, lane.caches, begin, self.seen) if early else nullcontext():
+                logits = self._forward(lane, piece, logits=scored, single=single)
             if logits is None:
                 continue
             if expected is None:
@@ -230,9 +235,10 @@ class _Run:
         for index, lane in enumerate(running):
             stage = part(report, index / len(running), (index + 1) / len(running))
             lane.slots = slot_fidelities(
-                self.model, lane.config, self.reference.caches, self.queries, sorted(set(bounds)), stage
-            )
-        self.queries = {}
+                self.model, lane.config, self.reference.caches, self.queries, sorted(set(bounds)), stage,
+                self.seen,
+            )  # fmt: skip
+        self.queries, self.seen = {}, {}
 
     def decode_on(self, steps: int, report: Progress) -> None:
         """Feed every lane the reference's greedy continuation, token by token."""

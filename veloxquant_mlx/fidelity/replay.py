@@ -19,7 +19,7 @@ from ..builder import KVCacheBuilder
 from ..compared import ReplyFidelity, TokenFidelity
 from ..config import KVCacheConfig
 from ..errors import VeloxQuantError
-from .capture import Query, arrays_of, recording
+from .capture import Query, arrays_of, recording, seeing
 from .kept import KeptRows
 from .score import score
 from .slots import Rows, exact_rows
@@ -63,6 +63,8 @@ class Replayed:
     rows: list[Rows | None] = field(repr=False)
     queries: dict[int, Query] = field(repr=False)
     """Of the last pass, by slot."""
+    seen: dict[int, mx.array] = field(repr=False)
+    """Some of the queries of the first tokens, by slot, see ``seeing``."""
 
 
 def replay(
@@ -81,15 +83,17 @@ def replay(
     found: list[list[TokenFidelity]] = [[] for _ in replies]
     bounds = _bounds(len(tokens), replies, block)
     queries: dict[int, Query] = {}
+    seen: dict[int, mx.array] = {}
     for begin, end in pairwise(bounds):
         piece = mx.array(list(tokens[begin:end]))[None]
         reply = next((n for n, r in enumerate(replies) if _first(r) <= begin < _first(r) + r.compared), None)
-        if end == len(tokens):
-            with recording(model, caches) as queries:
+        with seeing(model, caches, begin, seen):
+            if end == len(tokens):
+                with recording(model, caches) as queries:
+                    logits = model(piece, cache=caches)
+                mx.eval(arrays_of(queries))
+            else:
                 logits = model(piece, cache=caches)
-            mx.eval(arrays_of(queries))
-        else:
-            logits = model(piece, cache=caches)
         if reply is None:
             del logits
             mx.eval([cache.state for cache in caches])
@@ -107,7 +111,7 @@ def replay(
         ReplyFidelity(reply.start, len(reply.tokens), tuple(ones))
         for reply, ones in zip(replies, found, strict=True)
     )
-    yield Replayed(compared, tuple(bounds), exact_rows(caches), queries)
+    yield Replayed(compared, tuple(bounds), exact_rows(caches), queries, seen)
 
 
 def _first(reply: Spoken) -> int:

@@ -34,6 +34,7 @@ def slot_fidelities(
     queries: Mapping[int, Query],
     bounds: Sequence[int],
     report: Progress,
+    seen: Mapping[int, mx.array] | None = None,
 ) -> tuple[SlotFidelity, ...]:
     """One record per slot of the model's cache list.
 
@@ -41,9 +42,10 @@ def slot_fidelities(
         reference: the uncompressed caches after the text.
         queries: of the last block, by slot.
         bounds: where blocks begin and end, 0 first and the number of tokens last.
+        seen: queries of the first tokens, by slot, for methods that learn from them.
     """
     found: list[SlotFidelity] = []
-    for one in each_slot(model, config, exact_rows(reference).__getitem__, queries, bounds):
+    for one in each_slot(model, config, exact_rows(reference).__getitem__, queries, bounds, seen=seen):
         found.append(one)
         report(len(found) / len(reference), f"Compared slot {len(found)} of {len(reference)}")
     return tuple(found)
@@ -62,6 +64,7 @@ def each_slot(
     queries: Mapping[int, Query],
     bounds: Sequence[int],
     *,
+    seen: Mapping[int, mx.array] | None = None,
     sides: bool = True,
     order: Sequence[int] | None = None,
     outputs: dict[int, mx.array] | None = None,
@@ -85,7 +88,8 @@ def each_slot(
             cache, fresh[slot] = own_cache(fresh[slot]), None
             exact = None if cache is None else rows(slot)
             if exact is not None:
-                runs[slot] = _slot(slot, exact, cache, queries.get(slot), bounds, sides, outputs)
+                early = None if seen is None else seen.get(slot)
+                runs[slot] = _slot(slot, exact, cache, queries.get(slot), early, bounds, sides, outputs)
         found = _side_by_side(runs)
         runs.clear()
         mx.clear_cache()
@@ -117,6 +121,7 @@ def _slot(
     exact: Rows,
     cache: Any,
     query: Query | None,
+    early: mx.array | None,
     bounds: Sequence[int],
     sides: bool,
     outputs: dict[int, mx.array],
@@ -128,12 +133,13 @@ def _slot(
     asked = query is not None and (query.key_shape, query.value_shape) == (keys.shape, values.shape)
     # Its own attention answers as it answers the model, and sooner than after decoding every row.
     by_itself = ours and asked and query is not None and query.sinks is None
+    # Where attention is the model's own, nothing shows the cache its queries.
+    listens = by_itself and cache.on_codes
     seen: Any = None
     for begin, end in pairwise(bounds):
         block = keys[:, :, begin:end], values[:, :, begin:end]
         if ours and end < bounds[-1]:
-            # Nobody asks before the last block.
-            cache.store(*block, flush=True)
+            cache.feed(*block, early if listens and not begin else None)
         else:
             cache.on_codes = by_itself
             seen = cache.update_and_fetch(*block)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from tests.tiny import tiny_model
+from veloxquant_mlx import attention
+from veloxquant_mlx.builder import KVCacheBuilder
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.errors import VeloxQuantError
 from veloxquant_mlx.fidelity import Captured, Replayed, measure, measure_steps, replay
-from veloxquant_mlx.fidelity.capture import Query
+from veloxquant_mlx.fidelity.capture import Query, capture_queries
 from veloxquant_mlx.fidelity.captured import _few, _of_head, spread
 from veloxquant_mlx.fidelity.slots import each_slot
 
@@ -86,6 +88,32 @@ def test_the_telling_head_has_most_of_the_error(model: Any, replayed: Replayed) 
         assert one.attention_error == pytest.approx(total, rel=1e-3)
         few, _ = alone(one.slot, one.telling.head, _few(heads[one.telling.head]))
         assert one.telling.factor == pytest.approx(total / few, rel=1e-3)
+
+
+def test_the_first_queries_are_kept_in_part(model: Any, replayed: Replayed) -> None:
+    asked = capture_queries(
+        model, KVCacheBuilder.for_model(model, KVCacheConfig("plain")), mx.array([TOKENS])
+    )
+    assert replayed.seen.keys() == asked.keys() == {0, 1, 2}
+    # Passes begin at 0 and 118, where the newest queries do: each has its own every eighth.
+    places = [*range(7, 118, 8), *range(125, 150, 8)]
+    for slot, found in replayed.seen.items():
+        np.testing.assert_allclose(found, np.array(asked[slot].queries)[:, :, places], atol=1e-4)
+
+
+def test_a_basis_is_weighed_by_the_queries_before_it(model: Any, replayed: Replayed) -> None:
+    def errors(weight: float, seen: dict[int, mx.array] | None) -> list[float | None]:
+        config = KVCacheConfig("svdq", svdq_fit_rows=64, svdq_query_weight=weight)
+        captured = Captured(replayed.rows, replayed.queries, len(TOKENS), seen=seen)
+        return [one.attention_error for one in captured.tries(model, config)]
+
+    with attention.attention_on_codes(model):
+        assert errors(0.0, replayed.seen) == errors(0.0, None)
+        assert errors(1.0, None) == pytest.approx(errors(0.0, None), rel=1e-6)
+        for weighed, other in zip(errors(1.0, replayed.seen), errors(1.0, None), strict=True):
+            assert weighed != pytest.approx(other, rel=1e-3)
+    # Without it the model's attention shows its caches no queries.
+    assert errors(1.0, replayed.seen) == errors(1.0, None)
 
 
 def test_rows_come_back_from_the_file_as_they_were(model: Any, replayed: Replayed) -> None:
