@@ -144,6 +144,8 @@ class Session:
             # Some 16 steps: enough for a curve and to stop soon, without losing much speed to small blocks.
             block = min(PREFILL_BLOCK, 32 * -(-len(tokens) // 512))
             pieces = Pieces(loaded.tokenizer)
+            if not stop():
+                yield PrefillStep(0, len(tokens), snapshot(fresh.caches, 0))
             for step in prefill(
                 loaded.model, pieces, fresh.caches, tokens, pauses=wanted, block=block, stop=stop
             ):

@@ -34,6 +34,9 @@ class CachePanel(QFrame):
     predicted = Signal(object)
     """The configuration the controls stand for while it is not the one in use, otherwise None."""
 
+    renamed = Signal()
+    """Configurations may have other titles than before."""
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "panel")
@@ -215,6 +218,7 @@ class CachePanel(QFrame):
     def presets_changed(self) -> None:
         """A preset of one's own came, went or has another name."""
         self._edited()
+        self.renamed.emit()
 
     def _method_chosen(self, index: int) -> None:
         key = self.method_box.itemData(index)

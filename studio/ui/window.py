@@ -119,6 +119,7 @@ class MainWindow(QMainWindow):
         self.cache.apply_requested.connect(self.configure)
         self.cache.cancel_requested.connect(self.applying.cancel)
         self.cache.predicted.connect(self._show_ghost)
+        self.cache.renamed.connect(self._name_cache)
         self.applying.changed.connect(self._on_standing)
         self.chat.stop_requested.connect(self.engine.stop)
         self.chat.link_clicked.connect(lambda address: ask_to_open(self, address))
@@ -286,21 +287,21 @@ class MainWindow(QMainWindow):
         self.tick()
         self.flow.end_reread(whole=True)
         self.cache.notice.clear()
-        title = self.cache.title(config)
-        self.top.set_cache(title)
-        self.status.set_cache(title)
         self.fidelity.set_in_use(config)
         self._name_cache()
         self._refresh_words()
         self._ready()
 
     def _name_cache(self) -> None:
-        """What replies are said to come through."""
+        """The setting in use, and what replies are said to come through."""
         config = self.applying.standing.in_use
+        title = self.cache.title(config) if config is not None else ""
+        self.top.set_cache(title)
+        self.status.set_cache(title)
         if self._plan is not None and self._plan.idle:
             self.conversations.cache = OWN_CACHE
-        elif config is not None:
-            self.conversations.cache = self.cache.title(config)
+        elif title:
+            self.conversations.cache = title
 
     def _show_ghost(self, config: KVCacheConfig | None) -> None:
         """What the controls stand for, over what is."""

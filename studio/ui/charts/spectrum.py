@@ -92,9 +92,11 @@ class Bars(PixelItem):
         painter.drawText(QPointF(left, frame.top() + metrics.ascent()), name)
         axis = "share of the keys' energy per direction, its bits above"
         wide = metrics.horizontalAdvance(axis)
-        if frame.right() - wide > cut + 5:
+        right = frame.right() if frame.right() - wide > cut + 5 else cut - 5
+        # The first bars are high.
+        if right - wide > frame.left() + 0.1 * frame.width():
             base = frame.top() + 2.3 * metrics.ascent()
-            back = QRectF(frame.right() - wide, base - metrics.ascent(), wide, metrics.height())
+            back = QRectF(right - wide, base - metrics.ascent(), wide, metrics.height())
             painter.fillRect(back, ink.halo)
             painter.setPen(ink.muted)
             painter.drawText(QPointF(back.left(), base), axis)

@@ -153,6 +153,9 @@ def test_a_setting_is_let_go_and_the_conversation_read_again(loaded: MainWindow,
     assert [m.text() for m in loaded.chat.shown() if isinstance(m, Reply)] == ["Because."]
     loaded.tick()
     assert not loaded.timer.isActive()
+    loaded.cache.presets.add("Mine", FakeConfig(fake_bits=7))
+    loaded.cache.presets_changed()
+    assert loaded.top.cache_chip.whole_text() == loaded.status.cache.text() == "Fake Mine"
 
 
 def test_reading_again_is_cancelled_from_the_panel(
