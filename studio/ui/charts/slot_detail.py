@@ -156,7 +156,8 @@ class SlotDetail(QScrollArea):
 
 def slot_notes(layer: LayerStats, scene: Scene) -> list[str]:
     """What a slot's figures come to, one line each: bits per value, tokens, gauges, the plan's reason."""
-    notes = [f"{layer.tokens:,} tokens"]
+    # A recurrent state holds no tokens, however many went into it.
+    notes = [f"{layer.tokens:,} tokens"] if layer.tokens else []
     if layer.replaced and layer.reference_bytes and layer.counted.total:
         bits = 16 * layer.counted.total / layer.reference_bytes
         notes.append(f"{bits:.2f} bits per value, counted end to end")
