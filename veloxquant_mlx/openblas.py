@@ -10,7 +10,8 @@ import ctypes
 import glob
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 SWITCH = "VELOXQUANT_OPENBLAS"
 FLAG = "--no-openblas"
@@ -70,15 +71,27 @@ def one_thread() -> Iterator[None]:
 
     Of several small ones side by side each would otherwise wait for the others' cores.
     """
-    library = ctypes.CDLL(None)
-    try:
-        get, put = library.openblas_get_num_threads, library.openblas_set_num_threads
-    except AttributeError:
-        yield
-        return
-    before = get()
-    put(1)
+    libraries = _libraries()
+    before = [get() for get, _ in libraries]
+    for _, put in libraries:
+        put(1)
     try:
         yield
     finally:
-        put(before)
+        for (_, put), count in zip(libraries, before, strict=True):
+            put(count)
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> list[tuple[Callable[[], int], Callable[[int], object]]]:
+    """What tells and sets the threads of each OpenBLAS: the one in front, and NumPy's own."""
+    import numpy
+
+    own = glob.glob(os.path.join(f"{glob.escape(numpy.__path__[0])}.libs", "libscipy_openblas*"))
+    named = [(ctypes.CDLL(None), "openblas_{}_num_threads")]
+    named += [(ctypes.CDLL(path), "scipy_openblas_{}_num_threads64_") for path in own]
+    return [
+        (library[name.format("get")], library[name.format("set")])
+        for library, name in named
+        if hasattr(library, name.format("set"))
+    ]

@@ -178,3 +178,20 @@ def test_other_systems_are_left_alone(
     monkeypatch.setattr(openblas, "find_openblas", lambda: pytest.fail("looked for"))
     openblas.ensure_openblas()
     assert capfd.readouterr() == ("", "")
+
+
+@linux
+def test_products_side_by_side_keep_to_one_core_each() -> None:
+    libraries = openblas._libraries()
+    assert libraries, "NumPy's wheel brings an OpenBLAS"
+    before = [get() for get, _ in libraries]
+    try:
+        for _, put in libraries:
+            put(2)
+        with pytest.raises(KeyError), openblas.one_thread():
+            assert [get() for get, _ in libraries] == [1] * len(libraries)
+            raise KeyError
+        assert [get() for get, _ in libraries] == [2] * len(libraries)
+    finally:
+        for (_, put), count in zip(libraries, before, strict=True):
+            put(count)
