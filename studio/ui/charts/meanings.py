@@ -12,4 +12,8 @@ MEANINGS = {
     "mark": "where the model began to answer",
 }
 """Kind of bytes, or line of a chart -> its meaning, to stand after its name."""
-FRONTIER = "where codes end and exact rows begin; it moves on by whole windows"
+PLACES = {
+    "frontier": "where codes end and exact rows begin; it moves on by whole windows",
+    "slot": "the keys and values of one layer, in most models",
+}
+"""Words for where bytes are -> their meaning."""

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollA
 
 from studio.ui.charts.figures import Line, lines
 from studio.ui.charts.ink import Ink
-from studio.ui.charts.meanings import FRONTIER, MEANINGS
+from studio.ui.charts.meanings import MEANINGS, PLACES
 from studio.ui.charts.scene import Scene
 from studio.ui.parts import clear_scroll, label, margins
 from veloxquant_mlx.telemetry import KIND_LABELS, LayerStats
@@ -73,7 +73,7 @@ class _Figures(QWidget):
 
 
 class _Kinds(QWidget):
-    """Every kind of byte with its meaning, while no slot is chosen."""
+    """Every kind of byte, the frontier and a slot with their meanings, while no slot is chosen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,8 +82,10 @@ class _Kinds(QWidget):
         grid.setHorizontalSpacing(8)
         grid.setColumnStretch(2, 1)
         self._rows: dict[str, tuple[_Mark, QLabel, QLabel]] = {}
-        for row, (kind, name) in enumerate([*KIND_LABELS.items(), ("", "frontier")]):
-            cells = (_Mark(), label(name), label(MEANINGS.get(kind, FRONTIER), "small", wrap=True))
+        said = {kind: (name, MEANINGS[kind]) for kind, name in KIND_LABELS.items()}
+        said |= {word: (word, meaning) for word, meaning in PLACES.items()}
+        for row, (kind, (name, meaning)) in enumerate(said.items()):
+            cells = (_Mark(), label(name), label(meaning, "small", wrap=True))
             for column, cell in enumerate(cells):
                 grid.addWidget(cell, row, column)
             self._rows[kind] = cells
@@ -97,7 +99,7 @@ class _Kinds(QWidget):
     def show_kinds(self, ink: Ink, *, foreign: bool) -> None:
         """In a scheme's colours; slots that are not ours only where there are some."""
         for kind, (mark, _, _) in self._rows.items():
-            mark.colour = ink.colours[kind].name() if kind else ""
+            mark.colour = ink.colours[kind].name() if kind in KIND_LABELS else ""
             mark.update()
         for cell in self._rows["foreign"]:
             cell.setVisible(foreign)

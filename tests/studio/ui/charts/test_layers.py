@@ -8,6 +8,7 @@ from studio.core.history import History
 from studio.ui.charts.figures import fine
 from studio.ui.charts.ink import STACK
 from studio.ui.charts.layers import PICK, PROMISE
+from studio.ui.charts.meanings import PLACES
 from studio.ui.charts.panel import ChartsPanel
 from studio.ui.charts.plot import QuietPlot
 from studio.ui.charts.scene import WAITING
@@ -105,7 +106,7 @@ def test_alone_the_view_has_room_for_everything_a_slot_holds(show: Show) -> None
     panel.tabs.setCurrentIndex(1)
     assert PICK_ALONE in panel.layers.slot_detail.text
     told = panel.layers.slot_detail.text.splitlines()[1:]
-    assert [line.partition(": ")[0] for line in told] == [*KIND_LABELS.values(), "frontier"]
+    assert [line.partition(": ")[0] for line in told] == [*KIND_LABELS.values(), *PLACES]
     panel.select(1)
     text = panel.layers.slot_detail.text
     for told in (
