@@ -69,7 +69,12 @@ class ModelsPanel(QFrame):
         buttons.addWidget(self.load_button, 1)
         buttons.addWidget(self.plan_button)
         buttons.addWidget(self.give_up_button)
-        buttons.addWidget(self.unload_button)
+        last = buttons
+        if parts.large_text():
+            # Three words are wider than the panel.
+            last = QHBoxLayout()
+            parts.margins(last, 0, 0, 0, 0, 8)
+        last.addWidget(self.unload_button)
         column = QVBoxLayout(self)
         parts.margins(column, 10, 10, 10, 10, 6)
         column.addLayout(head)
@@ -78,6 +83,8 @@ class ModelsPanel(QFrame):
         column.addWidget(self.notice)
         column.addWidget(self.progress)
         column.addLayout(buttons)
+        if last is not buttons:
+            column.addLayout(last)
         self._wire()
         self._buttons()
 

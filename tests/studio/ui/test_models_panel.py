@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QApplication
 from pytestqt.qtbot import QtBot
 
 from studio.core.fit import FITS, TIGHT, TOO_LARGE, Fit
 from studio.ui.downloads import Download
 from studio.ui.model_row import ROW, row_text
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
-from tests.studio.ui.fake_engine import MODELS, STARTER
+from studio.ui.theme import Scheme, apply_theme
+from studio.ui.window import MainWindow
+from tests.studio.ui.fake_engine import MODELS, STARTER, FakeEngine
 
 
 @pytest.fixture
@@ -53,6 +55,21 @@ def test_a_row_says_what_the_model_is() -> None:
     unknown = replace(STARTER, weight_bits=None, kv_slots=None, slots=None, context=None)
     assert "0" not in row_text(unknown, loaded=False).detail.replace("98 MB", "")
     assert "no KV slots" in row_text(replace(STARTER, kv_slots=0), loaded=False).detail
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.6])
+def test_no_button_s_words_are_cut(qtbot: QtBot, qapp: QApplication, scale: float) -> None:
+    apply_theme(qapp, Scheme.Dark, scale)
+    # As the window makes it, at the size it was drawn for.
+    window = MainWindow(FakeEngine())
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    with qtbot.waitExposed(window):
+        window.show()
+    window.models.set_models(MODELS)
+    window.models.set_loaded(STARTER)
+    buttons = (window.models.load_button, window.models.plan_button, window.models.unload_button)
+    assert all(button.isVisible() and button.width() >= button.sizeHint().width() for button in buttons)
 
 
 def test_return_loads_the_selected_model(qtbot: QtBot, panel: ModelsPanel) -> None:
