@@ -85,9 +85,9 @@ def one_thread() -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _libraries() -> list[tuple[Callable[[], int], Callable[[int], object]]]:
     """What tells and sets the threads of each OpenBLAS: the one in front, and NumPy's own."""
-    import numpy
+    import numpy as np
 
-    own = glob.glob(os.path.join(f"{glob.escape(numpy.__path__[0])}.libs", "libscipy_openblas*"))
+    own = glob.glob(os.path.join(f"{glob.escape(np.__path__[0])}.libs", "libscipy_openblas*"))
     named = [(ctypes.CDLL(None), "openblas_{}_num_threads")]
     named += [(ctypes.CDLL(path), "scipy_openblas_{}_num_threads64_") for path in own]
     return [
