@@ -38,7 +38,8 @@ class ChartFrame(QWidget):
         super().__init__()
         self.title = title
         self.scheme = Scheme.Dark
-        self._ringed = False
+        self.ringed = False
+        """Whether the focus is shown."""
         self.setAccessibleName(title)
         self._title, self._unit, self._words = label(title, "strong"), _line(unit), _line()
         self._words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -154,12 +155,14 @@ class ChartFrame(QWidget):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         # A click shows what it chose; the ring is for those who come by keyboard.
-        self._ringed = event.reason() != Qt.FocusReason.MouseFocusReason
+        # A menu or another window that closes gives back what was.
+        if event.reason() not in (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason):
+            self.ringed = event.reason() != Qt.FocusReason.MouseFocusReason
         super().focusInEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
-        if self.hasFocus() and self._ringed:
+        if self.hasFocus() and self.ringed:
             painter = QPainter(self)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(QPen(QColor(tokens_for(self.scheme).accent), 2))

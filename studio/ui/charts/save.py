@@ -2,11 +2,13 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 from PySide6.QtCore import QBuffer, QIODevice, QPoint, QRect, QSize
-from PySide6.QtGui import QColor, QImage, QPainter, QRegion
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QRegion
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QFileDialog, QWidget
 
@@ -19,6 +21,9 @@ from veloxquant_mlx.saving import save
 PAD = 16
 SCALE = 2.0
 """Pixels of a picture per pixel of the screen."""
+_TEXT = re.compile(
+    r'(<text [^>]*?font-family="([^"]*))(" font-size="([^"]*)" font-weight="([^"]*)"[^>]*?)\s*>([^<]*)</text>'
+)
 _WHAT = {"png": "The picture", "svg": "The drawing", "csv": "The table"}
 _FILTERS = {"png": "PNG picture (*.png)", "svg": "SVG drawing (*.svg)", "csv": "CSV table (*.csv)"}
 
@@ -50,7 +55,7 @@ def drawing(view: ChartFrame, legend: Legend | None) -> bytes:
         _paint(painter, size, view, legend)
         painter.end()
 
-    return _bytes(write)
+    return _TEXT.sub(_as_wide_as_here, _bytes(write).decode("utf-8")).encode("utf-8")
 
 
 def figures(table: Table) -> bytes:
@@ -94,15 +99,29 @@ def _size(view: ChartFrame, legend: Legend | None) -> QSize:
 
 def _paint(painter: QPainter, size: QSize, view: ChartFrame, legend: Legend | None) -> None:
     painter.fillRect(QRect(QPoint(0, 0), size), QColor(tokens_for(view.scheme).panel))
-    shown = view.more.isVisibleTo(view)
+    shown, ringed = view.more.isVisibleTo(view), view.ringed
+    view.ringed = False
     view.more.setVisible(False)
     view.render(painter, QPoint(PAD, PAD), QRegion(), QWidget.RenderFlag.DrawChildren)
     view.more.setVisible(shown)
+    view.ringed = ringed
     if legend is not None:
         painter.save()
         painter.translate(PAD, PAD + view.height() + PAD // 2)
         legend.paint(painter, view.width())
         painter.restore()
+
+
+def _as_wide_as_here(found: re.Match[str]) -> str:
+    """Words of a drawing with their width: in another font, where ours is missing, they would meet."""
+    begin, family, rest, size, weight, said = found.groups()
+    font = QFont(family)
+    font.setPixelSize(round(float(size)))
+    font.setWeight(QFont.Weight(int(weight)))
+    font.setFeature(QFont.Tag("tnum"), 1)
+    wide = QFontMetricsF(font).horizontalAdvance(unescape(said))
+    fixed = f'textLength="{wide:.2f}" lengthAdjust="spacingAndGlyphs"' if wide else ""
+    return f"{begin}, sans-serif{rest} {fixed}>{said}</text>"
 
 
 def _bytes(write: Callable[[QBuffer], object]) -> bytes:

@@ -5,13 +5,14 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from PySide6.QtGui import QImage
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QFocusEvent, QFont, QFontMetricsF, QImage
 from PySide6.QtWidgets import QApplication, QFileDialog
 from pytestqt.qtbot import QtBot
 
 from studio.ui.charts.panel import ChartsPanel
 from studio.ui.charts.save import PAD, SCALE, save_view
-from studio.ui.theme import Scheme, kind_colour
+from studio.ui.theme import Scheme, kind_colour, tokens_for
 from tests.studio.synthetic import basis, history, plan, snapshot
 from tests.studio.ui.charts.conftest import Show
 from veloxquant_mlx.errors import VeloxQuantError
@@ -49,12 +50,30 @@ def test_a_picture_shows_the_view_with_its_legend(panel: ChartsPanel, tmp_path: 
     assert kind_colour("codes", Scheme.Dark).name() in colours
 
 
+def test_the_focus_is_not_in_the_picture(panel: ChartsPanel, tmp_path: Path) -> None:
+    view = view_of(panel, "Layers")
+    view.setFocus(Qt.FocusReason.TabFocusReason)
+    assert view.ringed
+    save_view(view, None, "png", path := tmp_path / "view.png")
+    accent = tokens_for(view.scheme).accent.lower()
+    image = QImage(str(path))
+    column = round(SCALE * (PAD + 1))
+    assert accent not in {image.pixelColor(column, y).name() for y in range(image.height())} and view.ringed
+    view.focusInEvent(QFocusEvent(QEvent.Type.FocusIn, Qt.FocusReason.PopupFocusReason))
+    assert view.ringed, "a menu gives back what was"
+
+
 @pytest.mark.parametrize("title", VIEWS)
 def test_a_drawing_is_made_of_shapes_and_words(panel: ChartsPanel, tmp_path: Path, title: str) -> None:
     save_view(view_of(panel, title), panel.legend, "svg", path := tmp_path / "view.svg")
     drawing = ET.parse(path)
-    texts = {node.text for node in drawing.iter("{http://www.w3.org/2000/svg}text")}
-    assert title in {text.strip() for text in texts if text}
+    texts = {(node.text or "").strip(): node for node in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert title in texts
+    font = QApplication.font()
+    font.setWeight(QFont.Weight.DemiBold)
+    wide = QFontMetricsF(font).horizontalAdvance(title)
+    assert float(texts[title].attrib["textLength"]) == pytest.approx(wide, abs=0.5)
+    assert all("textLength" in node.attrib for said, node in texts.items() if said), "whatever font it meets"
     assert len(list(drawing.iter())) > 40
 
 
