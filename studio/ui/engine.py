@@ -76,6 +76,7 @@ class _Worker(Events):
         self._keeper.saving.connect(self.saving)
         self._keeper.told.connect(self.caches_told)
         self._idle = IdleWork(self)
+        self.wished = self._idle.wished
         for told in ("comparing", "compared", "tried", "finding", "noted"):
             getattr(self._idle, told).connect(getattr(self, told))
 
@@ -148,7 +149,7 @@ class _Worker(Events):
             if rereads:
                 self.state_changed.emit("rereading")
                 self.started.emit("reread")
-                self._hand_on(session.reread(config, stop=stop.is_set))
+                self._hand_on(session.reread(config, stop=stop.is_set), lambda _: self._idle.between())
             plan = session.configure(config)
             if plan is not None:
                 self.plan_changed.emit(plan)
@@ -200,9 +201,9 @@ class _Worker(Events):
     def compare(self, on: bool) -> None:
         self._idle.compare(on)
 
-    @Slot(object)
-    def try_setting(self, config: Any) -> None:
-        self._idle.try_setting(config)
+    @Slot()
+    def try_setting(self) -> None:
+        self._idle.try_setting()
 
     @Slot(object)
     def find_smallest(self, limit: float | None) -> None:
@@ -335,7 +336,7 @@ class Engine(Events):
     _compare = Signal(bool)
     _limit_memory = Signal(object, object)
     _side_by_side = Signal(object, object, object, object)
-    _try = Signal(object)
+    _try = Signal()
     _find_smallest = Signal(object)
     _keep_caches = Signal(object, object)
     _remove_caches = Signal()
@@ -448,9 +449,10 @@ class Engine(Events):
         self._side_by_side.emit(turns, configs, sampling, self._fresh_stop())
 
     def try_setting(self, config: Any) -> None:
-        """Try a setting on the conversation whenever nothing else is to be done; answered by ``tried``. None
-        tries nothing any more."""
-        self._try.emit(config)
+        """Try a setting on the conversation whenever nothing else is to be done, or between the blocks of one
+        read again; answered by ``tried``. None tries nothing any more."""
+        self._worker.wished.append(config)
+        self._try.emit()
 
     def find_smallest(self, limit: float | None) -> None:
         """Look for the smallest setting under a KL, nats per token; answered by ``finding``. None ends it."""

@@ -1,6 +1,7 @@
 """What the engine does beside replies: trying settings, looking for the smallest, comparing what was said."""
 
 import contextlib
+from collections import deque
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,8 @@ class Trier(_SessionJob):
     """Tried, after every slot; a sentence where nothing is tried."""
     doing = "trying a setting"
     config: KVCacheConfig | None = None
+    _told = False
+    """Whether every slot has its figure."""
 
     @property
     def wanted(self) -> bool:
@@ -95,10 +98,16 @@ class Trier(_SessionJob):
         """Try this one, whatever was tried before; None tries nothing."""
         if config != self.config:
             self.put_off()
-            self.config = config
+            self.config, self._told = config, False
         if config is not None and not self.ready:
             # It is tried as soon as there is something to try it on.
             self.say(NOTHING_TRIED)
+
+    def estimate(self) -> None:
+        """Tell of every slot at once, where the model need not run for it."""
+        while self.wanted and not self._told and self.listener.captured is not None:
+            self.step()
+        self.put_off()
 
     def say(self, sentence: str) -> None:
         """Where the answer is awaited."""
@@ -114,7 +123,11 @@ class Trier(_SessionJob):
 
     def take(self, step: Any) -> None:
         """See IdleJob."""
-        (self.tried if hasattr(step, "errors") else self.progress).emit(step)
+        if hasattr(step, "errors"):
+            self._told = len(step.errors) == step.slots
+            self.tried.emit(step)
+        else:
+            self.progress.emit(step)
 
     def over(self) -> None:
         """See IdleJob."""
@@ -194,6 +207,8 @@ class IdleWork(QObject):
         self._trier.tried.connect(self.tried)
         self._finder.found.connect(self.finding)
         self._listener: Listener | None = None
+        self.wished: deque[KVCacheConfig | None] = deque()
+        """Settings to try, the newest last; filled from any thread."""
 
     def hear(self, session: "Session") -> None:
         """The session whose conversation it is all about."""
@@ -211,10 +226,19 @@ class IdleWork(QObject):
                 self._comparer.put_off()
                 self._listener.done(self._listener.waiting)
 
-    def try_setting(self, config: KVCacheConfig | None) -> None:
-        """Try a setting on the conversation; None tries nothing."""
-        self._trier.ask(config)
+    def try_setting(self) -> None:
+        """Try the newest setting wished on the conversation; None tries nothing."""
+        self._take_wishes()
         self._queue.wake()
+
+    def between(self) -> None:
+        """Between blocks of a conversation read again: what is wished meanwhile is estimated at once."""
+        self._take_wishes()
+        self._trier.estimate()
+
+    def _take_wishes(self) -> None:
+        while self.wished:
+            self._trier.ask(self.wished.popleft())
 
     def find_smallest(self, limit: float | None) -> None:
         """Look for the smallest setting under a KL; None ends the search."""

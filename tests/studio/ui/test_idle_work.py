@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from studio.core import comparing
+from studio.core import session as session_module
 from studio.core.request import Request
 from studio.ui.find_dialog import FindDialog
 from studio.ui.idle_work import NOTHING_READ, NOTHING_TRIED
@@ -260,3 +261,25 @@ def test_a_search_without_a_conversation_says_so_and_waits_for_nothing(
     assert dialog.running
     dialog.show_finding(NOTHING_READ)
     assert (dialog.words.text(), dialog.running, dialog.button.text()) == (NOTHING_READ, False, "Search")
+
+
+def test_a_setting_that_moves_while_the_conversation_is_read_again_is_estimated_at_once(
+    qtbot: QtBot, engine: Speaker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with qtbot.waitSignal(engine.compared, timeout=LONG):
+        ask(engine, PROMPT, 1)
+    held = Holding()
+    held.real = session_module.prefill  # type: ignore[assignment]
+    monkeypatch.setattr(session_module, "prefill", held)
+    other, wanted = (KVCacheConfig(method="skvq", skvq_window=16, skvq_bits_key=bits) for bits in (3, 8))
+    engine.configure(other)
+    qtbot.waitUntil(held.reached.is_set, timeout=LONG)
+    engine.try_setting(SKVQ)
+    engine.try_setting(wanted)
+    with qtbot.waitSignal(engine.configured, timeout=LONG):
+        held.opened.set()
+    names = notes.names()
+    before_its_end = names[: len(names) - names[::-1].index("configured")].count("tried")
+    tried = [found for (found,) in notes.of("tried")[:before_its_end]]
+    assert {found.config for found in tried} == {wanted}, "only the newest"
+    assert len(tried[-1].errors) == tried[-1].slots == 3
