@@ -19,7 +19,7 @@ from studio.ui.charts.timeline import Timeline
 from studio.ui.charts.tokens_view import TokensView
 from veloxquant_mlx.telemetry import BYTE_KINDS, ByteCount
 
-PROMISE = "With the first message the bytes of the cache rise here, under the dashed line of 16 bits"
+PROMISE = "With the first tokens the bytes of the cache rise here, under the dashed line of 16 bits"
 _MEASURED = ("resident", "active_memory")
 
 
