@@ -14,7 +14,7 @@ from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
-REST_MS, LONGEST_REST_MS = 250, 3000
+REST_MS, LONGEST_REST_MS = 250, 5000
 """Time between two drawings while steps come: growth by a token or two is not seen any sooner."""
 SHARE = 300
 """The rest is this many times as long as preparing a drawing took, within these bounds. Painting takes twice

@@ -2,9 +2,9 @@
 
 import time
 
-SHORTEST_MS, LONGEST_MS = 50, 300
-"""Twenty looks a second where they cost next to nothing; words come over three times a second at worst."""
-SHARE = 200
+SHORTEST_MS, LONGEST_MS = 50, 600
+"""Twenty looks a second where they cost next to nothing; on a slow machine words come a few at a time."""
+SHARE = 120
 """The rest is this many times the processor time that this thread took for the last look."""
 
 

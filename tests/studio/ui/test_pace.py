@@ -13,10 +13,10 @@ def test_the_rest_is_a_multiple_of_what_the_look_cost(monkeypatch: pytest.Monkey
     for _ in range(3):
         spent[0] += cost
         rest = pace.rest()
-        assert SHORTEST_MS <= rest <= LONGEST_MS
-        if SHORTEST_MS < 1000 * SHARE * cost < LONGEST_MS:
-            assert rest == round(1000 * SHARE * cost)
-    assert rest == (SHORTEST_MS if cost < 0.00025 else LONGEST_MS if cost >= 0.0015 else rest)
+        wanted = 1000 * SHARE * cost
+        assert rest == (
+            SHORTEST_MS if wanted < SHORTEST_MS else LONGEST_MS if wanted > LONGEST_MS else round(wanted)
+        )
     # Work done between looks, by a hand on a slider say, does not hold the next one up for longer than that.
     spent[0] += 60
     assert pace.rest() == LONGEST_MS
