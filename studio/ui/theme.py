@@ -5,7 +5,6 @@ nothing has to be told which one is on.
 """
 
 import contextlib
-import gc
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
@@ -15,6 +14,7 @@ from PySide6.QtWidgets import QApplication
 
 from studio.ui import fonts, style
 from studio.ui.assets import asset
+from studio.ui.garbage import collecting_nothing
 from veloxquant_mlx.report.ink import KIND_COLOURS
 
 Scheme = Qt.ColorScheme
@@ -150,23 +150,10 @@ class Theme(QObject):
     def _dress(self, scheme: Scheme) -> None:
         chevron = asset("chevron-light.svg" if scheme == Scheme.Light else "chevron-dark.svg")
         sheet = style.sheet(tokens_for(scheme).as_dict(), self.scale, chevron.as_posix())
-        with _collecting_nothing():
+        with collecting_nothing():
             self._app.setPalette(palette_for(scheme))
             if sheet != self._app.styleSheet():
                 self._app.setStyleSheet(sheet)
-
-
-@contextlib.contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Qt goes through a list of all widgets and calls into Python on the way: a collection there could delete
-    one that is still on the list."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 @contextlib.contextmanager
@@ -178,7 +165,7 @@ def undressed(app: QApplication) -> Iterator[None]:
     try:
         yield
     finally:
-        with _collecting_nothing():
+        with collecting_nothing():
             app.setStyleSheet(sheet)
 
 

@@ -46,7 +46,7 @@ class LayersChart(ChartFrame):
         row.addWidget(self._detail_panel)
         super().__init__("Layers", "MB per slot", body)
         self._bars = Bars(self._plot)
-        self._plot.addItem(self._bars, ignoreBounds=True)
+        self._plot.put(self._bars)
         self._plot.setAccessibleName("Layers")
         self._scene = Scene()
         self._plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)

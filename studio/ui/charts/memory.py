@@ -29,7 +29,7 @@ class MemoryChart(TokensView):
     def __init__(self, timeline: Timeline | None = None) -> None:
         super().__init__("Memory over tokens", "KV cache, MB", timeline or Timeline())
         self._areas = Areas(self.plot)
-        self.plot.addItem(self._areas, ignoreBounds=True)
+        self.plot.put(self._areas)
         self._scene = Scene()
         self.set_empty(PROMISE)
 

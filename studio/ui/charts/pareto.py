@@ -107,7 +107,7 @@ class ParetoChart(QuietPlot):
         self.setAccessibleName("Settings by bytes and KL")
         self.setMinimumHeight(240)
         self._points = Points(self)
-        self.addItem(self._points, ignoreBounds=True)
+        self.put(self._points)
         self._finding: Finding | None = None
         self.resized.connect(self._arrange)
         self.hovered.connect(self._hover)

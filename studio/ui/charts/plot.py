@@ -8,6 +8,7 @@ from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QResizeEvent, QT
 from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from studio.ui.charts.ink import Ink, ink, small
+from studio.ui.garbage import collecting_nothing
 from studio.ui.theme import Scheme
 
 GAP = 6.0
@@ -90,7 +91,8 @@ class QuietPlot(pg.PlotWidget):
     resized = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent=parent, background=None, enableMenu=False)
+        with collecting_nothing():
+            super().__init__(parent=parent, background=None, enableMenu=False)
         self.setObjectName("plot")
         self.setViewportUpdateMode(pg.PlotWidget.ViewportUpdateMode.NoViewportUpdate)
         self.setFrameShape(pg.PlotWidget.Shape.NoFrame)
@@ -153,6 +155,11 @@ class QuietPlot(pg.PlotWidget):
         above = metrics.height() + GAP if self.words_above else max(GAP, metrics.height() / 2)
         self.getPlotItem().setContentsMargins(0, above, RIGHT, 0)
         self.viewport().update()
+
+    def put(self, item: PixelItem) -> None:
+        """Show an item, whose size counts for nothing."""
+        with collecting_nothing():
+            self.addItem(item, ignoreBounds=True)
 
     def show_range(self, x: tuple[float, float], y: tuple[float, float]) -> None:
         """Set what the view shows, without padding."""

@@ -113,7 +113,7 @@ class RankView(ChartFrame):
         self._key = RampKey()
         super().__init__("Rank", "directions of the keys kept, slots × heads", body, self._key)
         self._cells = Cells(self.plot)
-        self.plot.addItem(self._cells, ignoreBounds=True)
+        self.plot.put(self._cells)
         self.plot.getViewBox().invertY(True)
         self.plot.setAccessibleName("Rank")
         self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)

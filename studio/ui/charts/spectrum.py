@@ -110,7 +110,7 @@ class Spectrum(QuietPlot):
         self.setAccessibleName("Spectrum of the chosen head")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._bars = Bars(self)
-        self.addItem(self._bars, ignoreBounds=True)
+        self.put(self._bars)
         self.resized.connect(self._arrange)
 
     @property

@@ -39,7 +39,7 @@ class TokenMap(TokensView):
         self.slots = slots or SlotStretch()
         super().__init__("Token map", "slots × tokens", timeline or Timeline())
         self._rows = Rows(self.plot)
-        self.plot.addItem(self._rows, ignoreBounds=True)
+        self.plot.put(self._rows)
         self.plot.getViewBox().invertY(True)
         self.plot.words_above = True
         self._scene = Scene()
