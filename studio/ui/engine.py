@@ -20,6 +20,7 @@ from studio.core.keeping import KeptReply
 from studio.core.request import Request
 from studio.ui.edge import edge
 from studio.ui.events import Events
+from studio.ui.garbage import collecting_nothing
 from studio.ui.idle_work import IdleWork
 from studio.ui.keeper import CacheKeeper
 from veloxquant_mlx.errors import Cancelled, VeloxQuantError
@@ -498,8 +499,9 @@ class Engine(Events):
         self._worker.ended.connect(ended.quit)
         self.stop()
         self._close.emit()
-        for command, slot in self._commands:
-            command.disconnect(slot)
+        with collecting_nothing():
+            for command, slot in self._commands:
+                command.disconnect(slot)
         self._commands = ()
         if self._thread.isRunning() and not self._worker.has_ended.wait(SOON_MS / 1000):
             lasting()

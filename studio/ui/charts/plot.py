@@ -93,6 +93,8 @@ class QuietPlot(pg.PlotWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         with collecting_nothing():
             super().__init__(parent=parent, background=None, enableMenu=False)
+            # Buttons and units that are not there need no updates.
+            self.getViewBox().sigStateChanged.disconnect(self.getPlotItem().viewStateChanged)
         self.setObjectName("plot")
         self.setViewportUpdateMode(pg.PlotWidget.ViewportUpdateMode.NoViewportUpdate)
         self.setFrameShape(pg.PlotWidget.Shape.NoFrame)
@@ -106,8 +108,6 @@ class QuietPlot(pg.PlotWidget):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
         self.getViewBox().setDefaultPadding(0)
         self.getViewBox().disableAutoRange()
-        # Buttons and units that are not there need no updates.
-        self.getViewBox().sigStateChanged.disconnect(self.getPlotItem().viewStateChanged)
         self.scheme = Scheme.Dark
         self.movable = False
         self.words_above = False

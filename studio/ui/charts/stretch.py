@@ -18,6 +18,14 @@ def zoomed(shown: Stretch | None, factor: float, at: float, whole: float, least:
     return inside(at - (at - first) / (last - first) * span, span, whole)
 
 
+def moved(shown: Stretch | None, by: float, whole: float) -> Stretch | None:
+    """The stretch moved; all of it shown can't be."""
+    if shown is None:
+        return None
+    first, last = shown
+    return inside(first + by, last - first, whole)
+
+
 def inside(first: float, span: float, whole: float) -> Stretch:
     """A stretch of a length, moved between 0 and ``whole``."""
     first = min(max(0.0, first), max(0.0, whole - span))
@@ -46,9 +54,7 @@ class SlotStretch(QObject):
 
     def move(self, slots: float) -> None:
         """Move the stretch shown; all of it shown can't be moved."""
-        if self.shown is not None:
-            first, last = self.shown
-            self._set(inside(first + slots, last - first, self.count))
+        self._set(moved(self.shown, slots, self.count))
 
     def reveal(self, slot: int) -> None:
         """Move the stretch as little as shows a slot whole."""

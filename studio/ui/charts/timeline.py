@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QObject, Signal
 
-from studio.ui.charts.stretch import Stretch, inside, zoomed
+from studio.ui.charts.stretch import Stretch, moved, zoomed
 
 LEAST = 16.0
 """Tokens that fill the width at the closest look."""
@@ -84,9 +84,7 @@ class Timeline(QObject):
 
     def move(self, tokens: float, whole: float) -> None:
         """Move the stretch shown; all of it shown can't be moved."""
-        if self.shown is not None:
-            first, last = self.shown
-            self._look(inside(first + tokens, last - first, whole))
+        self._look(moved(self.shown, tokens, whole))
 
     def _look(self, shown: Stretch | None) -> None:
         moment = self.moment
