@@ -9,16 +9,14 @@ from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from studio.ui import parts
+from studio.ui.pace import Pace
 from studio.ui.theme import scheme_now
 from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
-REST_MS, LONGEST_REST_MS = 250, 5000
-"""Time between two drawings while steps come: growth by a token or two is not seen any sooner."""
-SHARE = 300
-"""The rest is this many times as long as preparing a drawing took, within these bounds. Painting takes twice
-as long, so that the charts have one hundredth of the thread: a slow processor draws less."""
+SHORTEST_MS, LONGEST_MS = 250, 8000
+"""Bounds of the rest after a drawing while steps come: growth by a token or two is not seen any sooner."""
 
 
 class ChartsHost(QFrame):
@@ -44,11 +42,13 @@ class ChartsHost(QFrame):
         self._waiting = ""
         self._method: type[KVCacheConfig] | None = None
         self._fidelity = Fidelity()
-        self._late = False
+        self._behind = False
         """Whether something came since the last drawing."""
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.timeout.connect(self._draw_late)
+        self._pace = Pace(SHORTEST_MS, LONGEST_MS)
+        self._drawn = 0.0
+        """When the last drawing was."""
+        self._rest: float | None = 0.0
+        """Seconds of rest after it; None until it is painted, which costs most."""
         self._column = QVBoxLayout(self)
         parts.margins(self._column, 0, 0, 0, 0, 0)
 
@@ -95,6 +95,7 @@ class ChartsHost(QFrame):
     def append(self, step: Step) -> None:
         """Keep a step's numbers."""
         self._steps.append(step)
+        self._behind = True
 
     def take(self, said: Any = None, fidelity: Any = None) -> Any:
         """Everything a report shows, copied now: see ``studio.core.taken``."""
@@ -103,33 +104,31 @@ class ChartsHost(QFrame):
         return take(self.history, said, fidelity)
 
     def refresh(self) -> None:
-        """Draw what is new, at once or after a rest: the processor belongs to the reply."""
-        self._late = self._rest.isActive()
-        if not self._late and self.history is not None:
-            began = time.perf_counter()
-            self.panel.refresh()
-            took = 1000 * (time.perf_counter() - began)
-            self._rest.start(round(min(LONGEST_REST_MS, max(REST_MS, SHARE * took))))
+        """Draw what is new, unless it rests: at every look, so that all is one picture."""
+        if self._rest is None:
+            self._rest = self._pace.rest() / 1000
+        if self._behind and time.monotonic() >= self._drawn + self._rest:
+            self.settle()
 
     def settle(self) -> None:
         """Draw what came last at once: nothing more does for now."""
-        self._rest.stop()
-        self.refresh()
-
-    def _draw_late(self) -> None:
-        if self._late:
-            self.refresh()
+        if self._behind and self.history is not None:
+            self._behind, self._rest, self._drawn = False, None, time.monotonic()
+            self._pace.begin()
+            self.panel.refresh()
 
     def clear(self) -> None:
         """A new conversation: no history."""
         self._aside = None
         self._steps.clear()
+        self._behind, self._rest = False, 0.0
         if self.panel is not None:
             self._history.clear()
             self.panel.clear()
 
     def begin_again(self) -> None:
         """Another cache is filled with the same tokens: draw its history, and keep the present one aside."""
+        self._rest = 0.0
         if self.panel is not None:
             self._aside, self._history = self.history, type(self._history)()
             self.panel.set_history(self._history)

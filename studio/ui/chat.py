@@ -363,7 +363,8 @@ class Chat(QWidget):
         if self._wanted is not None:
             QTimer.singleShot(0, self, self._to_wanted)
         elif self._stick:
-            QTimer.singleShot(0, self, self._to_end)
+            # At once: a turn of the loop later everything would be painted twice.
+            self._to_end()
 
     def _to_wanted(self) -> None:
         if self._wanted is None:

@@ -71,13 +71,12 @@ class ReplyFlow:
     def take(self, steps: Iterable[Step]) -> bool:
         """Use what came. True when the reply ended with it."""
         text: list[str] = []
-        drawn = ended = False
+        ended = False
         for step in steps:
             if self._left_behind or self._left_rereads or not self.active:
                 if isinstance(step, FinishedStep):
                     self._end(step)
                 continue
-            drawn = True
             self.snapshot = step.snapshot
             self._charts.append(step)
             if isinstance(step, PrefillStep) and self._kind == REREAD:
@@ -94,7 +93,7 @@ class ReplyFlow:
         self._chat.append("".join(text))
         if ended:
             self._charts.settle()
-        elif drawn:
+        else:
             self._charts.refresh()
         return ended
 
@@ -108,6 +107,7 @@ class ReplyFlow:
             self._left_behind -= 1
             return False
         self.active = False
+        self._charts.settle()
         return True
 
     def _end(self, step: FinishedStep) -> bool:

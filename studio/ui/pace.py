@@ -1,20 +1,27 @@
-"""How long the window rests between two looks at a running reply: the processor belongs to the reply."""
+"""How long the window rests after what it did for a running reply: the processor belongs to the reply."""
 
 import time
 
-SHORTEST_MS, LONGEST_MS = 50, 600
+SHORTEST_MS, LONGEST_MS = 50, 1000
 """Twenty looks a second where they cost next to nothing; on a slow machine words come a few at a time."""
-SHARE = 120
-"""The rest is this many times the processor time that this thread took for the last look."""
+SHARE = 240
+"""The rest is this many times the processor time that was taken: words and charts have less than half a
+hundredth of one core each."""
 
 
 class Pace:
-    """What a look costs is all that the thread did since the one before it: painting comes afterwards."""
+    """Sets a rest in proportion to the processor time of this thread, which holds painting too."""
 
-    def __init__(self) -> None:
+    def __init__(self, shortest: int = SHORTEST_MS, longest: int = LONGEST_MS) -> None:
+        """The bounds are milliseconds."""
+        self._shortest, self._longest = shortest, longest
+        self.begin()
+
+    def begin(self) -> None:
+        """What the thread does from now on counts."""
         self._spent = time.thread_time()
 
     def rest(self) -> int:
-        """Milliseconds until the next look; called once at the end of each."""
+        """Milliseconds to rest after what the thread did since ``begin``, or since this was asked last."""
         before, self._spent = self._spent, time.thread_time()
-        return round(min(LONGEST_MS, max(SHORTEST_MS, 1000 * SHARE * (self._spent - before))))
+        return round(min(self._longest, max(self._shortest, 1000 * SHARE * (self._spent - before))))
