@@ -2,6 +2,8 @@
 
 import time
 
+from PySide6.QtWidgets import QApplication
+
 SHORTEST_MS, LONGEST_MS = 50, 1000
 """Twenty looks a second where they cost next to nothing; on a slow machine words come a few at a time."""
 SHARE = 240
@@ -25,3 +27,20 @@ class Pace:
         """Milliseconds to rest after what the thread did since ``begin``, or since this was asked last."""
         before, self._spent = self._spent, time.thread_time()
         return round(min(self._longest, max(self._shortest, 1000 * SHARE * (self._spent - before))))
+
+
+class StillCursors:
+    """Text cursors that do not blink while someone looks at a reply: each blink is a picture of its own, and
+    two of them a second cost more than the reply's words."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+
+    def keep_still(self, still: bool) -> None:
+        """Whether they stand still from now on; what the desktop asks for holds otherwise."""
+        if still and self._before is None:
+            self._before = QApplication.cursorFlashTime()
+            QApplication.setCursorFlashTime(0)
+        elif not still and self._before is not None:
+            QApplication.setCursorFlashTime(self._before)
+            self._before = None

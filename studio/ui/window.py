@@ -28,7 +28,7 @@ from studio.ui.links import ask_to_open
 from studio.ui.manners import Manners
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
-from studio.ui.pace import SHORTEST_MS, Pace
+from studio.ui.pace import SHORTEST_MS, Pace, StillCursors
 from studio.ui.papers import Papers
 from studio.ui.places import Places
 from studio.ui.settings_wiring import SettingsWiring
@@ -59,7 +59,7 @@ class MainWindow(QMainWindow):
         self._context: int | None = None
         self._plan: Plan | None = None
         self._ticks = 0
-        self._pace = Pace()
+        self._pace, self._cursors = Pace(), StillCursors()
 
         self.top = TopBar()
         self.models, self.chats, self.chat, self.cache = ModelsPanel(), ChatsPanel(), Chat(), CachePanel()
@@ -178,7 +178,7 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """The engine ends before the window does."""
-        self.timer.stop()
+        self._watch(False)
         self.places.keep()
         self.opening.downloads.close()
         self.conversations.remove_deleted()
@@ -330,7 +330,7 @@ class MainWindow(QMainWindow):
         elif config is not None:
             shapes = shapes_of(self._info)
             self.charts.set_waiting(waiting_words(config, shapes[0] if shapes else None))
-        self.timer.start(SHORTEST_MS)
+        self._watch(True)
         self._ready()
 
     def _on_finished(self, step: FinishedStep) -> None:
@@ -386,6 +386,14 @@ class MainWindow(QMainWindow):
             self._refresh_words()
         self.timer.setInterval(self._pace.rest())
         if not self.flow.active and not self.engine.busy:
+            self._watch(False)
+
+    def _watch(self, on: bool) -> None:
+        """Look at what the engine does from now on, or no longer."""
+        self._cursors.keep_still(on)
+        if on:
+            self.timer.start(SHORTEST_MS)
+        else:
             self.timer.stop()
 
     def _refresh_words(self) -> None:

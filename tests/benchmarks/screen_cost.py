@@ -74,6 +74,9 @@ def main() -> None:
 
         def reply() -> FinishedStep:
             window.new_chat()
+            # As for whoever wrote the message: the cursor stands in the box.
+            window.activateWindow()
+            window.chat.prompt.setFocus()
             step: FinishedStep = _wait(engine, "finished", lambda: window.send(PROMPT))
             # Up to the last look: what follows it, like keeping the reply, waits for the engine's end.
             own[-1] = 1000 * (looked[0] - own[-1]) / step.reply_tokens

@@ -100,6 +100,47 @@ def test_a_reply_from_prompt_to_figures(loaded: MainWindow, engine: FakeEngine) 
     assert not loaded.timer.isActive()
 
 
+@pytest.mark.parametrize("end", ["finished", "cancelled", "failed", "closed"])
+def test_cursors_stand_still_while_a_reply_is_written(
+    loaded: MainWindow, engine: FakeEngine, end: str
+) -> None:
+    desktop = QApplication.cursorFlashTime()
+    assert desktop > 0
+    say(loaded, engine)
+    engine.play_text("Be")
+    loaded.tick()
+    assert QApplication.cursorFlashTime() == 0
+    if end == "finished":
+        engine.play_finished("Because.")
+    elif end == "cancelled":
+        engine.busy, engine.state = False, "idle"
+        engine.cancelled.emit("chat")
+    elif end == "failed":
+        engine.play_failed("chat", "It broke.")
+    else:
+        loaded.close()
+    if end != "closed":
+        loaded.tick()
+    assert QApplication.cursorFlashTime() == desktop
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_the_charts_show_the_last_token_of_a_reply_that_broke(
+    loaded: MainWindow, engine: FakeEngine, cancelled: bool
+) -> None:
+    loaded.charts.load()
+    say(loaded, engine)
+    for _ in range(4):
+        engine.play_text("Be", 20)
+        loaded.tick()
+    if cancelled:
+        engine.busy, engine.state = False, "idle"
+        engine.cancelled.emit("chat")
+    else:
+        engine.play_failed("chat", "It broke.")
+    assert loaded.charts.panel.memory.tip.tokens == engine.tokens
+
+
 def test_the_end_may_come_by_signal_alone(loaded: MainWindow, engine: FakeEngine) -> None:
     say(loaded, engine)
     engine.play_text("Be")
