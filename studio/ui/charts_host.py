@@ -15,7 +15,7 @@ from studio.ui.token_fidelity import Fidelity
 from veloxquant_mlx.config import KVCacheConfig
 from veloxquant_mlx.steps import Plan, Step
 
-SHORTEST_MS, LONGEST_MS = 250, 8000
+SHORTEST_MS, LONGEST_MS = 250, 12_000
 """Bounds of the rest after a drawing while steps come: growth by a token or two is not seen any sooner."""
 
 
@@ -44,7 +44,7 @@ class ChartsHost(QFrame):
         self._fidelity = Fidelity()
         self._behind = False
         """Whether something came since the last drawing."""
-        self._pace = Pace(SHORTEST_MS, LONGEST_MS)
+        self.pace = Pace(SHORTEST_MS, LONGEST_MS)
         self._drawn = 0.0
         """When the last drawing was."""
         self._rest: float | None = 0.0
@@ -106,7 +106,7 @@ class ChartsHost(QFrame):
     def refresh(self) -> None:
         """Draw what is new, unless it rests: at every look, so that all is one picture."""
         if self._rest is None:
-            self._rest = self._pace.rest() / 1000
+            self._rest = self.pace.rest() / 1000
         if self._behind and time.monotonic() >= self._drawn + self._rest:
             self.settle()
 
@@ -114,7 +114,7 @@ class ChartsHost(QFrame):
         """Draw what came last at once: nothing more does for now."""
         if self._behind and self.history is not None:
             self._behind, self._rest, self._drawn = False, None, time.monotonic()
-            self._pace.begin()
+            self.pace.begin()
             self.panel.refresh()
 
     def clear(self) -> None:

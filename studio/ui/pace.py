@@ -4,11 +4,16 @@ import time
 
 from PySide6.QtWidgets import QApplication
 
-SHORTEST_MS, LONGEST_MS = 50, 1000
-"""Twenty looks a second where they cost next to nothing; on a slow machine words come a few at a time."""
-SHARE = 240
-"""The rest is this many times the processor time that was taken: words and charts have less than half a
-hundredth of one core each."""
+SHORTEST_MS, LONGEST_MS = 50, 2000
+"""Twenty looks a second where they cost next to nothing; on a slow machine words come some at a time."""
+SHARED, APART = 240, 20
+"""The rest is this many times the processor time that was taken. Where the model computes on the same cores
+all of that is the reply's loss, so that words and charts get less than half a hundredth of a core each."""
+
+
+def share_beside(compute: str) -> int:
+    """How long to rest beside a model that computes as these words say: ``SHARED`` or ``APART``."""
+    return SHARED if compute.startswith("CPU") else APART
 
 
 class Pace:
@@ -17,6 +22,7 @@ class Pace:
     def __init__(self, shortest: int = SHORTEST_MS, longest: int = LONGEST_MS) -> None:
         """The bounds are milliseconds."""
         self._shortest, self._longest = shortest, longest
+        self.share = SHARED
         self.begin()
 
     def begin(self) -> None:
@@ -26,7 +32,7 @@ class Pace:
     def rest(self) -> int:
         """Milliseconds to rest after what the thread did since ``begin``, or since this was asked last."""
         before, self._spent = self._spent, time.thread_time()
-        return round(min(self._longest, max(self._shortest, 1000 * SHARE * (self._spent - before))))
+        return round(min(self._longest, max(self._shortest, 1000 * self.share * (self._spent - before))))
 
 
 class StillCursors:

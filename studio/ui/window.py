@@ -28,7 +28,7 @@ from studio.ui.links import ask_to_open
 from studio.ui.manners import Manners
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
-from studio.ui.pace import SHORTEST_MS, Pace, StillCursors
+from studio.ui.pace import SHORTEST_MS, Pace, StillCursors, share_beside
 from studio.ui.papers import Papers
 from studio.ui.places import Places
 from studio.ui.settings_wiring import SettingsWiring
@@ -249,6 +249,7 @@ class MainWindow(QMainWindow):
 
     def _on_loaded(self, loaded: Any) -> None:
         self._info, self._context, self.weights = loaded.info, loaded.context, loaded.active_memory
+        self._pace.share = self.charts.pace.share = share_beside(loaded.compute)
         self.models.set_loaded(loaded.info)
         self.flow.forget()
         self.cache.set_snapshot(None)

@@ -6,7 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from studio.ui.charts_host import LONGEST_MS, SHORTEST_MS, ChartsHost
-from studio.ui.pace import SHARE
+from studio.ui.pace import SHARED
 from tests.studio.synthetic import plan, reply, snapshot
 from veloxquant_mlx.steps import TokenStep
 
@@ -41,7 +41,7 @@ def test_a_drawing_is_followed_by_a_rest_and_the_last_step_is_always_drawn(
     assert look() == 1
     # What was drawn has been painted by the next look: the rest is in proportion to both.
     spent[0] += 0.01
-    rest = 0.01 * SHARE
+    rest = 0.01 * SHARED
     assert SHORTEST_MS < 1000 * rest < LONGEST_MS
     assert look() == 1
     now[0] += 0.9 * rest
