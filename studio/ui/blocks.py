@@ -109,6 +109,7 @@ class Body(QWidget):
         self._text: list[str] = []
         self.pieces: list[Prose | CodeBlock | Thinking] = []
         self._kinds: list[tuple[str, str]] = []
+        self._spare: Prose | None = None
         self._column = QVBoxLayout(self)
         parts.margins(self._column, 0, 0, 0, 0, 8)
         self.hide()
@@ -142,6 +143,13 @@ class Body(QWidget):
                     if begin < token.end and token.begin < at
                 ],
             )
+
+    def prepare(self) -> None:
+        """Make what the first words will need: dressing it takes longest, and nothing is computed yet."""
+        if not self.pieces and self._spare is None:
+            self._spare = Prose()
+            self._spare.setParent(self)
+            self._spare.ensurePolished()
 
     def append(self, text: str) -> None:
         """More text at the end, also of a reply that was closed."""
@@ -184,7 +192,12 @@ class Body(QWidget):
 
     def _add(self, kind: tuple[str, str]) -> None:
         made: Prose | CodeBlock | Thinking
-        made = CodeBlock(kind[1]) if kind[0] == "code" else Thinking() if kind[0] == "thinking" else Prose()
+        if kind[0] == "code":
+            made = CodeBlock(kind[1])
+        elif kind[0] == "thinking":
+            made = Thinking()
+        else:
+            made, self._spare = self._spare or Prose(), None
         view = made if isinstance(made, Prose) else made.view
         view.link_clicked.connect(self.link_clicked)
         self.pieces.append(made)

@@ -202,6 +202,7 @@ class Reply(Shown):
         self._reuse = None
         self._foot.setVisible(not growing)
         if growing:
+            self.body.prepare()
             self.notice.clear()
             self.set_comparison(())
 

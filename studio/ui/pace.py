@@ -2,6 +2,7 @@
 
 import time
 
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
 SHORTEST_MS, LONGEST_MS = 50, 2000
@@ -33,6 +34,21 @@ class Pace:
         """Milliseconds to rest after what the thread did since ``begin``, or since this was asked last."""
         before, self._spent = self._spent, time.thread_time()
         return round(min(self._longest, max(self._shortest, 1000 * self.share * (self._spent - before))))
+
+
+_NESTED = 12
+"""Layouts around one another between a word of a reply and the window."""
+
+
+def lay_out() -> None:
+    """Have all layouts follow what changed before anything is painted.
+
+    Each tells the one around it with an event of its own, and painting comes in between: what a new line
+    moves would be painted two or three times.
+    """
+    for _ in range(_NESTED):
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest)
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.UpdateLater)
 
 
 class StillCursors:

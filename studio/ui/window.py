@@ -28,7 +28,7 @@ from studio.ui.links import ask_to_open
 from studio.ui.manners import Manners
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
-from studio.ui.pace import SHORTEST_MS, Pace, StillCursors, share_beside
+from studio.ui.pace import SHORTEST_MS, Pace, StillCursors, lay_out, share_beside
 from studio.ui.papers import Papers
 from studio.ui.places import Places
 from studio.ui.settings_wiring import SettingsWiring
@@ -385,6 +385,7 @@ class MainWindow(QMainWindow):
         self._ticks += 1
         if self._ticks % TICKS_PER_WORDS == 0 or not self.flow.active:
             self._refresh_words()
+        lay_out()
         self.timer.setInterval(self._pace.rest())
         if not self.flow.active and not self.engine.busy:
             self._watch(False)
