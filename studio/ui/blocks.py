@@ -149,6 +149,7 @@ class Body(QWidget):
         if not self.pieces and self._spare is None:
             self._spare = Prose()
             self._spare.setParent(self)
+            self._spare.hide()
             self._spare.ensurePolished()
 
     def append(self, text: str) -> None:
@@ -165,6 +166,9 @@ class Body(QWidget):
         """Nothing more comes."""
         self._closed = True
         self._show(self._splitter.finish())
+        if self._spare is not None:
+            self._spare.deleteLater()
+            self._spare = None
         return True
 
     def set_text(self, text: str) -> None:
@@ -203,6 +207,7 @@ class Body(QWidget):
         self.pieces.append(made)
         self._kinds.append(kind)
         self._column.addWidget(made)
+        made.show()
 
     def _drop(self, first: int) -> None:
         for piece in self.pieces[first:]:

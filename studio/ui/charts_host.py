@@ -95,7 +95,8 @@ class ChartsHost(QFrame):
     def append(self, step: Step) -> None:
         """Keep a step's numbers."""
         self._steps.append(step)
-        self._behind = True
+        # Before the first token there is nothing to see, and a rest after it would hold up what there is.
+        self._behind |= bool(step.snapshot.tokens or step.snapshot.resident_bytes)
 
     def take(self, said: Any = None, fidelity: Any = None) -> Any:
         """Everything a report shows, copied now: see ``studio.core.taken``."""

@@ -13,6 +13,7 @@ from veloxquant_mlx.telemetry import ByteCount, CacheSnapshot
 PREDICTED_AT = 4096
 """Tokens of a prediction while the conversation is shorter: at a few hundred every window is still exact."""
 
+EMPTY = "Nothing in the cache yet"
 _EXAMPLE = SlotShape(heads=8, key_dim=128, value_dim=128)
 _EXAMPLE_WORDS = "a slot of 8 heads × 128 channels"
 """A slot of a common 8-billion-parameter model, for predictions without a model."""
@@ -46,7 +47,8 @@ class FiguresCard(QFrame):
             "queries are asked again. The model is not run, and nothing is applied."
         )
         self.answers.hide()
-        self.running = parts.label("", "small", wrap=True)
+        # As high while it says little: with the first token everything above it would move.
+        self.running = parts.Words("small", 2)
         self.plan = parts.label("", "small", wrap=True)
         grid = QGridLayout()
         parts.margins(grid, 0, 0, 0, 0, 0)
@@ -109,7 +111,8 @@ class FiguresCard(QFrame):
         """Counted and measured bytes of the running cache."""
         self._tokens = snapshot.tokens if snapshot else 0
         if snapshot is None:
-            _set(self.running, "")
+            self.running.setToolTip("")
+            _set(self.running, EMPTY)
             return
         counted = snapshot.counted
         resident = words.megabytes(snapshot.resident_bytes)

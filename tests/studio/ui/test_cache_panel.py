@@ -123,8 +123,10 @@ def test_the_running_cache_is_counted_and_measured(panel: CachePanel) -> None:
     )
     panel.set_snapshot(synthetic.snapshot(10))
     assert panel.figures.running.text().endswith("Nothing compressed yet.")
+    high = panel.figures.running.height()
     panel.set_snapshot(None)
-    assert panel.figures.running.text() == ""
+    assert panel.figures.running.text() == "Nothing in the cache yet"
+    assert panel.figures.running.height() == high, "nothing moves when the first token comes"
 
 
 def test_no_slots_make_no_figures(panel: CachePanel) -> None:

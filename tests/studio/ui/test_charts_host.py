@@ -38,6 +38,7 @@ def test_a_drawing_is_followed_by_a_rest_and_the_last_step_is_always_drawn(
         return len(drawn)
 
     steps = iter(reply(0, 300, 60, slots=3))
+    assert look() == 0, "no token, nothing to see"
     assert look() == 1
     # What was drawn has been painted by the next look: the rest is in proportion to both.
     spent[0] += 0.01

@@ -224,6 +224,33 @@ def test_code_has_a_copy_button(chat: Page) -> None:
     assert QGuiApplication.clipboard().text() == "x = 1\ny = 2"
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("Words", ["Words"]),
+        ("```\nx = 1\n```\nWords\n\n```\ny = 2\n```\nMore", ["x = 1", "Words", "y = 2", "More"]),
+        ("```\nx = 1\n", ["x = 1"]),
+    ],
+)
+def test_the_view_of_the_first_words_is_there_before_they_are(
+    qtbot: QtBot, chat: Page, text: str, seen: list[str]
+) -> None:
+    say(chat, "hello")
+    chat.answer()
+    body = last(chat).body
+    (made,) = body.findChildren(Prose)
+    assert not made.isVisible() and body.pieces == []
+    chat.append(text)
+    qtbot.waitUntil(body.isVisible)
+    assert made.isVisible() == ("ords" in text)
+    chat.end(text)
+    prose = [piece for piece in body.pieces if isinstance(piece, Prose)]
+    assert prose[:1] == [made] * bool(prose)
+    assert [view.toPlainText().strip() for view in body.views()] == seen
+    # What no words came for is gone.
+    qtbot.waitUntil(lambda: body.findChildren(Prose) == prose)
+
+
 def test_thinking_is_folded_until_it_is_opened(chat: Page) -> None:
     say(chat, "hello")
     chat.answer()

@@ -124,6 +124,20 @@ def test_cursors_stand_still_while_a_reply_is_written(
     assert QApplication.cursorFlashTime() == desktop
 
 
+def test_a_new_line_is_laid_out_before_it_is_painted(
+    loaded: MainWindow, engine: FakeEngine, qtbot: QtBot
+) -> None:
+    say(loaded, engine)
+    engine.play_text("First line.\n\n", 3)
+    loaded.tick()
+    qtbot.waitUntil(lambda: reply(loaded).body.isVisible())
+    high = reply(loaded).height()
+    engine.play_text("Second line.", 3)
+    loaded.tick()
+    assert reply(loaded).height() > high
+    assert reply(loaded).rect().contains(reply(loaded).body.geometry())
+
+
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_the_charts_show_the_last_token_of_a_reply_that_broke(
     loaded: MainWindow, engine: FakeEngine, cancelled: bool
