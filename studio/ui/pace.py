@@ -1,4 +1,4 @@
-"""How long the window rests after what it did for a running reply: the processor belongs to the reply."""
+"""What the window does to leave the processor to a reply: it rests, paints once, and nothing blinks."""
 
 import time
 
@@ -7,6 +7,8 @@ from PySide6.QtWidgets import QApplication
 
 SHORTEST_MS, LONGEST_MS = 50, 2000
 """Twenty looks a second where they cost next to nothing; on a slow machine words come some at a time."""
+SOON_MS = 200
+"""Until the first words of a reply are seen."""
 SHARED, APART = 240, 20
 """The rest is this many times the processor time that was taken. Where the model computes on the same cores
 all of that is the reply's loss, so that words and charts get less than half a hundredth of a core each."""
@@ -52,8 +54,8 @@ def lay_out() -> None:
 
 
 class StillCursors:
-    """Text cursors that do not blink while someone looks at a reply: each blink is a picture of its own, and
-    two of them a second cost more than the reply's words."""
+    """Text cursors that do not blink while a reply is written: each blink is a picture of its own, and two of
+    them a second cost a fifth of what all the window does then."""
 
     def __init__(self) -> None:
         self._before: int | None = None

@@ -28,7 +28,7 @@ from studio.ui.links import ask_to_open
 from studio.ui.manners import Manners
 from studio.ui.models_panel import GET_STARTER, ModelsPanel
 from studio.ui.opening import Opening
-from studio.ui.pace import SHORTEST_MS, Pace, StillCursors, lay_out, share_beside
+from studio.ui.pace import SHORTEST_MS, SOON_MS, Pace, StillCursors, lay_out, share_beside
 from studio.ui.papers import Papers
 from studio.ui.places import Places
 from studio.ui.settings_wiring import SettingsWiring
@@ -362,6 +362,9 @@ class MainWindow(QMainWindow):
     def _on_state(self, state: str) -> None:
         if state != "loading":
             self.status.set_state(words.state(state))
+        if state == "generating" and self.timer.isActive():
+            # What was done for the prompt would hold up the first words.
+            self.timer.start(SOON_MS)
 
     def _on_cancelled(self, where: str) -> None:
         if where == "cache":

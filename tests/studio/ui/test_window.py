@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from studio.ui import standing_row
 from studio.ui import window as window_module
 from studio.ui.message import Reply
+from studio.ui.pace import LONGEST_MS, SOON_MS
 from studio.ui.theme import Scheme, apply_theme
 from studio.ui.window import MainWindow
 from tests.studio.ui.conftest import METHODS
@@ -122,6 +123,19 @@ def test_cursors_stand_still_while_a_reply_is_written(
     if end != "closed":
         loaded.tick()
     assert QApplication.cursorFlashTime() == desktop
+
+
+def test_the_first_words_do_not_wait_for_what_the_prompt_cost(loaded: MainWindow, engine: FakeEngine) -> None:
+    say(loaded, engine)
+    engine.play_prefill(512, 1000)
+    loaded.tick()
+    loaded.timer.setInterval(LONGEST_MS)
+    engine.state_changed.emit("generating")
+    assert loaded.timer.interval() == SOON_MS
+    engine.play_finished("")
+    loaded.tick()
+    engine.state_changed.emit("generating")
+    assert not loaded.timer.isActive(), "nobody waits"
 
 
 def test_a_new_line_is_laid_out_before_it_is_painted(
