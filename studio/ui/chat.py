@@ -362,7 +362,7 @@ class Chat(QWidget):
         self._centre.setContentsMargins(20, 0, max(0, 20 - bar), 0)
         if self._wanted is not None:
             QTimer.singleShot(0, self, self._to_wanted)
-        elif self._stick:
+        else:
             # At once: a turn of the loop later everything would be painted twice.
             self._to_end()
 

@@ -228,6 +228,11 @@ class FakeEngine(Events):
         self.finished.emit(step)
         return step
 
+    def play_cancelled(self) -> None:
+        """A reply was stopped before its first word."""
+        self.busy, self.state = False, "idle"
+        self.cancelled.emit("chat")
+
     def play_failed(self, where: str, sentence: str, details: str = "Traceback: details") -> None:
         """Something went wrong."""
         self.busy, self.state = False, "idle"

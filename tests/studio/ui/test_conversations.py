@@ -170,8 +170,7 @@ def test_a_failed_second_answer_shows_the_first_again(loaded: MainWindow, engine
 
 def test_cancelled_before_the_first_word(loaded: MainWindow, engine: FakeEngine) -> None:
     say(loaded, engine, "hello")
-    engine.busy, engine.state = False, "idle"
-    engine.cancelled.emit("chat")
+    engine.play_cancelled()
     assert loaded.chat.is_empty() and loaded.chat.prompt.text() == "hello"
 
 

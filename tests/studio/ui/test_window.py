@@ -114,8 +114,7 @@ def test_cursors_stand_still_while_a_reply_is_written(
     if end == "finished":
         engine.play_finished("Because.")
     elif end == "cancelled":
-        engine.busy, engine.state = False, "idle"
-        engine.cancelled.emit("chat")
+        engine.play_cancelled()
     elif end == "failed":
         engine.play_failed("chat", "It broke.")
     else:
@@ -162,8 +161,7 @@ def test_the_charts_show_the_last_token_of_a_reply_that_broke(
         engine.play_text("Be", 20)
         loaded.tick()
     if cancelled:
-        engine.busy, engine.state = False, "idle"
-        engine.cancelled.emit("chat")
+        engine.play_cancelled()
     else:
         engine.play_failed("chat", "It broke.")
     assert loaded.charts.panel.memory.tip.tokens == engine.tokens
